@@ -1,0 +1,71 @@
+# brokerlab's makefile. Bare `make` prints the targets.
+
+GO ?= go
+BIN := bin/brokerlab
+LINT := $(GO) tool -modfile=golangci-lint.mod golangci-lint
+# Root is needed to make namespaces and load BPF programs. SUDO is empty for root and where there is no sudo.
+SUDO := $(shell [ "$$(id -u)" = 0 ] || ! command -v sudo >/dev/null 2>&1 || echo "sudo -E env PATH=$$PATH")
+export CGO_ENABLED ?= $(shell command -v gcc >/dev/null 2>&1 && echo 1 || echo 0)
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build demo test quick lint generate fresh unit root scenarios e2e bench docs fuzz clean FORCE
+
+help: ## print the targets
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+deps: ## install what the tests and the demo need (Debian packages)
+	@scripts/deps.sh
+
+build: $(BIN) ## build bin/brokerlab
+
+$(BIN): FORCE
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./cmd/brokerlab
+
+FORCE:
+
+demo: deps build ## run the quickstart lab and its suites, print a summary and where the report is
+	@$(SUDO) scripts/demo.sh $(BIN)
+
+test: deps lint fresh unit root scenarios e2e ## everything that CI runs
+	@scripts/skipped.sh
+
+quick: build ## the two-minute subset: vet and short unit tests
+	$(GO) vet ./...
+	$(GO) test -short $$(scripts/packages.sh unit)
+
+lint: ## the lint set, with its own module file
+	$(LINT) run ./...
+
+generate: ## rebuild generated code: BPF objects (needs clang-14), references in docs/
+	$(GO) generate ./...
+	$(MAKE) docs
+
+fresh: build ## check that committed generated files are what the code generates
+	@scripts/fresh.sh
+
+unit: ## unit tests with the race detector; those that need root run when root runs them
+	$(GO) test -race $$(scripts/packages.sh unit)
+
+root: ## the same packages as root, where unit tests ran without it
+	@if [ "$$(id -u)" = 0 ]; then echo "root tests: ran with the unit tests"; \
+	elif sudo -n true 2>/dev/null; then $(GO) test -exec "$(SUDO)" $$(scripts/packages.sh root); \
+	else echo "root tests: SKIPPED, neither root nor sudo without a password"; fi
+
+scenarios: build ## the scenario suites, each against real brokers in a lab of namespaces (root)
+	@scripts/as-root.sh "scenarios" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 20m $$(scripts/packages.sh scenarios)
+
+e2e: build ## black-box tests with kcat and other real clients (root)
+	@scripts/as-root.sh "e2e" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 10m ./e2e/...
+
+bench: build ## the benchmarks behind docs/benchmarks.md (minutes)
+	@scripts/bench.sh
+
+fuzz: ## run every fuzz target for FUZZTIME (20s) each
+	@scripts/fuzz.sh $${FUZZTIME:-20s}
+
+docs: build ## print the references in docs/ from the code
+	@scripts/docs.sh docs
+
+clean: ## remove what was built
+	rm -rf bin build reports
