@@ -1,0 +1,51 @@
+// Package protocol holds the Kafka messages that brokerlab speaks and franz-go's kmsg lacks, shaped like kmsg's own:
+// ListClientConnections of KIP-1329, and brokerlab's own DescribeConnections and DescribeKernel.
+//
+// Each message lists its fields once, in wire order, in a method named fields; the same list writes and reads it.
+// A message does not survive as a half: ReadFrom of truncated bytes is an error, and no length that the bytes claim
+// is believed before there are as many bytes left. Unknown tagged fields are kept and written back.
+//
+// The API keys are a matter of configuration (brokers can move them), so every request carries its own: see [Keys].
+// Nothing here judges or collects; package broker/internal/api fills the messages and broker/admin asks for them.
+package protocol
+
+// Keys are the API keys the messages travel under.
+type Keys struct {
+	ListClientConnections int16
+	DescribeConnections   int16
+	DescribeKernel        int16
+}
+
+// The keys a broker uses unless told otherwise. Kafka has since given 93 to another message, which brokerlab does not
+// serve; list.client.connections.api.key moves ours.
+const (
+	DefaultListClientConnectionsKey int16 = 93
+	DefaultDescribeConnectionsKey   int16 = 10001
+	DefaultDescribeKernelKey        int16 = 10002
+)
+
+// DefaultKeys returns the keys of a broker whose configuration moves none.
+func DefaultKeys() Keys {
+	return Keys{
+		ListClientConnections: DefaultListClientConnectionsKey,
+		DescribeConnections:   DefaultDescribeConnectionsKey,
+		DescribeKernel:        DefaultDescribeKernelKey,
+	}
+}
+
+// Names maps each key to the name of its API, as errors and logs print it.
+func (k Keys) Names() map[int16]string {
+	return map[int16]string{
+		k.ListClientConnections: "ListClientConnections",
+		k.DescribeConnections:   "DescribeConnections",
+		k.DescribeKernel:        "DescribeKernel",
+	}
+}
+
+// keyOr is key unless it was never set: no message of this package can have Produce's key 0.
+func keyOr(key, standard int16) int16 {
+	if key == 0 {
+		return standard
+	}
+	return key
+}
