@@ -1,0 +1,74 @@
+package metadata
+
+import "fmt"
+
+// Record is one fact that a change adds to the image or takes from it. The types of this file are all there are; a new
+// one is a type here, a row in codec.go's table and a case in apply.go.
+type Record interface {
+	// validate tells what is wrong with the record itself, whatever the image.
+	validate() error
+}
+
+// SetScram adds a SCRAM credential or replaces it.
+type SetScram struct {
+	User string
+	ScramCredential
+}
+
+// RemoveScram takes away a SCRAM credential, which must exist.
+type RemoveScram struct {
+	User      string
+	Mechanism string // SCRAM-SHA-256 or SCRAM-SHA-512
+}
+
+// SetConfig sets a dynamic config or, with a nil Value, takes it away.
+type SetConfig struct {
+	Resource Resource
+	Name     string
+	Value    *string
+}
+
+// SetQuota sets a client quota or, with a nil Value, takes it away.
+type SetQuota struct {
+	Entity Entity
+	Name   string // producer_byte_rate, connection_creation_rate …
+	Value  *float64
+}
+
+// SetFeature finalizes a feature at a level; level 0 takes it away.
+type SetFeature struct {
+	Name  string // metadata.version, group.version …
+	Level int16
+}
+
+// ResourceType is the kind of thing that has dynamic configs, by Kafka's numbers.
+type ResourceType int8
+
+// The resources whose configs are metadata of the cluster. Topic configs belong to the data plane.
+const (
+	ResourceBroker        ResourceType = 4
+	ResourceClientMetrics ResourceType = 16
+	ResourceGroup         ResourceType = 32
+)
+
+// Resource is what a dynamic config belongs to. A broker is named by its node id; the empty name is every broker's
+// default.
+type Resource struct {
+	Type ResourceType
+	Name string
+}
+
+func (r Resource) String() string {
+	switch r.Type {
+	case ResourceBroker:
+		if r.Name == "" {
+			return "default broker"
+		}
+		return "broker " + r.Name
+	case ResourceClientMetrics:
+		return "client metrics " + r.Name
+	case ResourceGroup:
+		return "group " + r.Name
+	}
+	return fmt.Sprintf("resource type %d %s", r.Type, r.Name)
+}

@@ -1,0 +1,79 @@
+package metadata
+
+import (
+	"errors"
+	"fmt"
+)
+
+// SCRAM mechanisms and the bounds of their iterations, as Kafka has them.
+const (
+	ScramSHA256        = "SCRAM-SHA-256"
+	ScramSHA512        = "SCRAM-SHA-512"
+	MinScramIterations = 4096
+	MaxScramIterations = 16384
+)
+
+// metadataVersionScram is 3.5-IV2: the first level that has SCRAM.
+const metadataVersionScram = 11
+
+func (r SetScram) validate() error {
+	switch {
+	case r.User == "":
+		return errors.New("username must not be empty")
+	case scramIndex(r.Mechanism) < 0:
+		return fmt.Errorf("unknown SCRAM mechanism %q", r.Mechanism)
+	case r.Iterations < MinScramIterations:
+		return errors.New("too few iterations")
+	case r.Iterations > MaxScramIterations:
+		return errors.New("too many iterations")
+	case len(r.Salt) == 0 || len(r.StoredKey) == 0 || len(r.ServerKey) == 0:
+		return errors.New("a salt or key is empty")
+	}
+	return nil
+}
+
+func (r RemoveScram) validate() error {
+	if scramIndex(r.Mechanism) < 0 {
+		return fmt.Errorf("unknown SCRAM mechanism %q", r.Mechanism)
+	}
+	return nil
+}
+
+func scramIndex(mechanism string) int {
+	switch mechanism {
+	case ScramSHA256:
+		return 0
+	case ScramSHA512:
+		return 1
+	}
+	return -1
+}
+
+func (r SetConfig) validate() error {
+	switch r.Resource.Type {
+	case ResourceBroker, ResourceClientMetrics, ResourceGroup:
+	default:
+		return fmt.Errorf("%v cannot have dynamic configs here", r.Resource)
+	}
+	if r.Name == "" {
+		return errors.New("config name must not be empty")
+	}
+	return nil
+}
+
+func (r SetFeature) validate() error {
+	if r.Name == "" {
+		return errors.New("feature name must not be empty")
+	}
+	if r.Level < 0 {
+		return fmt.Errorf("feature level %d is negative", r.Level)
+	}
+	return nil
+}
+
+func (r SetQuota) validate() error {
+	if r.Name == "" {
+		return errors.New("quota name must not be empty")
+	}
+	return r.Entity.validate()
+}
