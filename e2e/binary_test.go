@@ -1,0 +1,202 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// binary is the path of the brokerlab under test.
+var binary = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("BROKERLAB_BINARY"); path != "" {
+		return filepath.Abs(path)
+	}
+	dir, err := os.MkdirTemp("", "brokerlab-e2e-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "brokerlab")
+	build := exec.Command("go", "build", "-o", path, "../cmd/brokerlab")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build brokerlab: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// result is what a finished command left.
+type result struct {
+	stdout, stderr string
+	code           int
+}
+
+// run runs name with args to its end. It fails t only where the command could not be run at all.
+func run(t *testing.T, stdin, name string, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	err := cmd.Run()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		t.Fatalf("run %s: %v", name, err)
+	}
+	return result{stdout: stdout.String(), stderr: stderr.String(), code: cmd.ProcessState.ExitCode()}
+}
+
+// brokerlab runs the binary under test to its end.
+func brokerlab(t *testing.T, args ...string) result {
+	t.Helper()
+	return run(t, "", path(t), args...)
+}
+
+func path(t *testing.T) string {
+	t.Helper()
+	p, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// mustRun is run for a command that has to succeed; it returns its standard output.
+func mustRun(t *testing.T, stdin, name string, args ...string) string {
+	t.Helper()
+	r := run(t, stdin, name, args...)
+	if r.code != 0 {
+		t.Fatalf("%s %s: exit %d\n%s%s", name, strings.Join(args, " "), r.code, r.stdout, r.stderr)
+	}
+	return r.stdout
+}
+
+// process is a command that goes on while the test does.
+type process struct {
+	cmd  *exec.Cmd
+	log  *lockedBuffer
+	done chan struct{}
+}
+
+// start starts the binary under test and stops it with the test.
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{cmd: exec.Command(path(t), args...), log: &lockedBuffer{}, done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatalf("start brokerlab %s: %v", args[0], err)
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		p.stop(t, syscall.SIGTERM)
+		if t.Failed() {
+			t.Logf("brokerlab %s said:\n%s", strings.Join(args, " "), p.log.String())
+		}
+	})
+	return p
+}
+
+// stop sends sig and waits for the end.
+func (p *process) stop(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	select {
+	case <-p.done:
+		return
+	default:
+	}
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("signal %v: %v", sig, err)
+	}
+	select {
+	case <-p.done:
+	case <-time.After(20 * time.Second):
+		_ = p.cmd.Process.Kill()
+		t.Errorf("brokerlab did not end within 20 s of %v", sig)
+	}
+}
+
+// eventually polls until ok says so.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for tick := time.NewTicker(20 * time.Millisecond); ; <-tick.C {
+		if ok() {
+			tick.Stop()
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within 30 s", what)
+		}
+	}
+}
+
+// freePorts returns n ports of the loopback interface that nobody listens on.
+func freePorts(t *testing.T, n int) []int {
+	t.Helper()
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatalf("find a free port: %v", err)
+		}
+		defer l.Close()
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports
+}
+
+// writeFile writes text to name in dir and returns the path.
+func writeFile(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	p := filepath.Join(dir, name)
+	if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// needCommand skips t where name is not installed.
+func needCommand(t *testing.T, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		t.Skipf("%s is not installed: make deps installs it", name)
+	}
+}
+
+// needRoot skips t where it does not run as root.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: it makes network namespaces")
+	}
+}
+
+// lockedBuffer is a buffer that a running process writes and the test reads.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// broker is a running `brokerlab broker` with one listener of each protocol on 127.0.0.1 and ::1.
+type broker struct {
+	*process
+	pki  pki
+	dir  string
+	port map[string]int // by protocol
+	v6   bool
+}
+
+func protocols() []string { return []string{"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"} }
+
+// startBroker starts a broker and waits until it answers. Lines are added to its server.properties.
+func startBroker(t *testing.T, lines ...string) *broker {
+	t.Helper()
+	dir := t.TempDir()
+	b := &broker{dir: dir, pki: newPKI(t, dir), port: map[string]int{}}
+	ports := freePorts(t, len(protocols()))
+	var listeners []string
+	for i, protocol := range protocols() {
+		b.port[protocol] = ports[i]
+		listeners = append(listeners, fmt.Sprintf("%s://127.0.0.1:%d", protocol, ports[i]))
+	}
+	config := append([]string{
+		"node.id=1",
+		"listeners=" + strings.Join(listeners, ","),
+		"log.dirs=" + dir + "/data",
+		"ssl.keystore.type=PEM",
+		"ssl.keystore.location=" + b.pki.server,
+		"ssl.truststore.type=PEM",
+		"ssl.truststore.location=" + b.pki.ca,
+		"ssl.client.auth=requested",
+		"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+		`listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="alice-secret";`,
+		`listener.name.sasl_ssl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="alice-secret";`,
+		"listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
+		"listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
+		"listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
+		"listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
+		"kernel.accounting=auto",
+	}, lines...)
+	properties := writeFile(t, dir, "server.properties", strings.Join(config, "\n")+"\n")
+	b.process = start(t, "broker", "--config", properties)
+	eventually(t, "the broker answers on "+b.address("SASL_SSL"), func() bool {
+		c, err := net.Dial("tcp", b.address("SASL_SSL"))
+		if err != nil {
+			return false
+		}
+		return c.Close() == nil
+	})
+	return b
+}
+
+func (b *broker) address(protocol string) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.port[protocol]))
+}
+
+// clientProperties writes a client.properties for protocol as PLAIN's alice, or as carol's certificate where mTLS is true.
+func (b *broker) clientProperties(t *testing.T, protocol string, mTLS bool) string {
+	t.Helper()
+	lines := []string{"security.protocol=" + protocol, "ssl.truststore.type=PEM", "ssl.truststore.location=" + b.pki.ca}
+	if strings.HasPrefix(protocol, "SASL") {
+		lines = append(lines, "sasl.mechanism=PLAIN",
+			`sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="alice-secret";`)
+	}
+	if mTLS {
+		store := writeFile(t, b.dir, "carol.pem", read(t, b.pki.clientKey)+read(t, b.pki.client))
+		lines = append(lines, "ssl.keystore.type=PEM", "ssl.keystore.location="+store)
+	}
+	return writeFile(t, b.dir, strings.ToLower(protocol)+"-client.properties", strings.Join(lines, "\n")+"\n")
+}
+
+// kcat returns the arguments by which kcat reaches b over protocol.
+func (b *broker) kcat(protocol string, more ...string) []string {
+	args := []string{"-b", b.address(protocol), "-X", "security.protocol=" + protocol, "-X", "ssl.ca.location=" + b.pki.ca}
+	if strings.HasPrefix(protocol, "SASL") {
+		args = append(args, "-X", "sasl.mechanisms=PLAIN", "-X", "sasl.username=alice", "-X", "sasl.password=alice-secret")
+	}
+	return append(args, more...)
+}

@@ -1,0 +1,47 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A guide's commands are its ```sh blocks. They run in order, in one shell, in the root of the tree, with the binary
+// under test first in PATH: what the reader pastes is what is tested.
+func TestTheCommandsOfTheGuidesWork(t *testing.T) {
+	needRoot(t)
+	needCommand(t, "kcat")
+	guides, err := filepath.Glob("../docs/guide-*.md")
+	if err != nil || len(guides) == 0 {
+		t.Fatalf("guides = %v, %v", guides, err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(path(t), filepath.Join(bin, "brokerlab")); err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
+	for _, guide := range guides {
+		t.Run(filepath.Base(guide), func(t *testing.T) {
+			script := &strings.Builder{}
+			for _, m := range block.FindAllStringSubmatch(read(t, guide), -1) {
+				script.WriteString(m[1])
+			}
+			if script.Len() == 0 {
+				t.Fatal("no commands")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			defer cancel()
+			shell := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", script.String())
+			shell.Dir = ".."
+			shell.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+			if out, err := shell.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
