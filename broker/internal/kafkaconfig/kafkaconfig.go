@@ -1,10 +1,25 @@
-// Package kafkaconfig is the table of all broker configs of Apache Kafka 4.4.0.
+// Package kafkaconfig is the table of all broker configs of Apache Kafka 4.4.0:
+// what exists, of which type, with which default, and how it may be altered
+// while a broker runs. The rows were printed by Kafka's own classes
+// (testdata/Dump.java); whether brokerlab has a use for one is not said here.
 package kafkaconfig
+
+import (
+	_ "embed" // the table
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
 
 // Type is the type of a config's value, by Kafka's name.
 type Type string
 
-// The types of Kafka's ConfigDef.
+// The types of Kafka's ConfigDef that brokers use.
 const (
 	Boolean  Type = "BOOLEAN"
 	String   Type = "STRING"
@@ -29,29 +44,247 @@ const (
 
 // Config is one row of the table.
 type Config struct {
-	Name       string
-	Type       Type
-	Default    *string // nil: null, or none (then Required)
-	Required   bool    // there is no default
-	Importance string  // HIGH, MEDIUM, LOW
-	Valid      string  // Kafka's text of what values are valid, "" any
-	Doc        string
-	Mode       Mode
-	Listener   bool // can be set with a listener.name.<name>. prefix
-	Internal   bool
+	Name string `json:"name"`
+	Type Type   `json:"type"`
+	// Default is the default in the form of a properties file; nil is null, or
+	// no default at all when Required.
+	Default  *string `json:"default"`
+	Required bool    `json:"required"`
+	// Importance is HIGH, MEDIUM or LOW.
+	Importance string `json:"importance"`
+	// Valid is Kafka's description of valid values, "" when any of the type is.
+	Valid string `json:"valid"`
+	// Min and Max bound a number.
+	Min *float64 `json:"min"`
+	Max *float64 `json:"max"`
+	// Choices are the only valid values; with AnyCase in any case.
+	Choices []string `json:"choices"`
+	AnyCase bool     `json:"anyCase"`
+	// Unique refuses a list with an empty or a repeated entry.
+	Unique   bool `json:"unique"`
+	NonEmpty bool `json:"nonEmpty"`
+	// Doc is the first sentence of Kafka's documentation.
+	Doc  string `json:"doc"`
+	Mode Mode   `json:"mode"`
+	// Security marks the configs (key and trust stores) that can be altered
+	// only with a listener prefix.
+	Security bool `json:"security"`
+	// Internal marks configs that Kafka does not document.
+	Internal bool `json:"internal"`
+	// OnlyDynamic marks configs that exist only as dynamic ones.
+	OnlyDynamic bool `json:"onlyDynamic"`
 }
 
-// Sensitive tells whether the value must not be shown.
+// Sensitive tells whether the value must never be shown.
 func (c Config) Sensitive() bool { return c.Type == Password }
 
-// Lookup finds a config by its name without prefix.
-func Lookup(name string) (Config, bool) { return Config{}, false }
+// PerListener tells whether Kafka reads the config with a listener.name.<name>.
+// prefix too.
+func (c Config) PerListener() bool {
+	switch c.Name {
+	case "connections.max.reauth.ms", "max.connection.creation.rate", "max.connections", "num.network.threads",
+		"principal.builder.class":
+		return true
+	}
+	return strings.HasPrefix(c.Name, "ssl.") || strings.HasPrefix(c.Name, "sasl.")
+}
 
-// All lists the table in order of name. It is the caller's.
-func All() []Config { return nil }
+// PerMechanism tells whether the config may have a SASL mechanism between the
+// listener prefix and its name.
+func (c Config) PerMechanism() bool {
+	switch c.Name {
+	case "connections.max.reauth.ms", "sasl.jaas.config", "sasl.login.callback.handler.class", "sasl.login.class",
+		"sasl.server.callback.handler.class":
+		return true
+	}
+	return false
+}
 
-// SplitListener takes the prefix off listener.name.<listener>.<name>.
-func SplitListener(name string) (listener, rest string, ok bool) { return "", name, false }
+//go:embed broker-4.4.0.json
+var source []byte
 
-// Check validates one value: nil, or an error in Kafka's words.
-func Check(name, value string) error { return nil }
+//nolint:gochecknoglobals // an immutable table, read once
+var table = sync.OnceValue(func() map[string]Config {
+	var rows []Config
+	if err := json.Unmarshal(source, &rows); err != nil {
+		panic(fmt.Sprintf("embedded table of Kafka's configs: %v", err)) // a test reads it
+	}
+	m := make(map[string]Config, len(rows))
+	for i := range rows {
+		m[rows[i].Name] = rows[i]
+	}
+	return m
+})
+
+// Lookup finds a config by its name without prefixes.
+func Lookup(name string) (Config, bool) {
+	c, ok := table()[name]
+	return c, ok
+}
+
+// All lists the table in order of name.
+func All() iter.Seq[Config] {
+	return func(yield func(Config) bool) {
+		for _, name := range slices.Sorted(maps.Keys(table())) {
+			if !yield(table()[name]) {
+				return
+			}
+		}
+	}
+}
+
+// Resolved is a key of a properties file taken apart.
+type Resolved struct {
+	Config
+	Listener  string // lower case, "" without a prefix
+	Mechanism string // lower case, "" without one
+}
+
+// Resolve takes the prefixes off a key and finds its config: ok is false for
+// a name that Kafka does not know, or that it does not read with that prefix.
+func Resolve(key string) (r Resolved, ok bool) {
+	listener, rest, prefixed := SplitListener(key)
+	if !prefixed {
+		c, known := Lookup(key)
+		return Resolved{Config: c}, known
+	}
+	if c, known := Lookup(rest); known {
+		return Resolved{Config: c, Listener: listener}, c.PerListener()
+	}
+	mechanism, rest, _ := strings.Cut(rest, ".")
+	c, known := Lookup(rest)
+	return Resolved{Config: c, Listener: listener, Mechanism: mechanism}, known && c.PerMechanism()
+}
+
+// SplitListener takes the prefix off listener.name.<listener>.<rest>. ok is
+// false, and rest the whole key, for a key without one.
+func SplitListener(key string) (listener, rest string, ok bool) {
+	after, ok := strings.CutPrefix(key, "listener.name.")
+	if !ok {
+		return "", key, false
+	}
+	listener, rest, ok = strings.Cut(after, ".")
+	if !ok || listener == "" || rest == "" {
+		return "", key, false
+	}
+	return listener, rest, true
+}
+
+// SplitList reads the value of a LIST: entries without the blanks around their
+// commas; an empty value has none.
+func SplitList(value string) []string {
+	value = strings.TrimSpace(value)
+	if value == "" {
+		return nil
+	}
+	parts := strings.Split(value, ",")
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	return parts
+}
+
+// InvalidError is a value that Kafka refuses; its text is Kafka's.
+type InvalidError struct {
+	Name, Value, Why string
+	whole            string // the lists' texts have another form
+}
+
+func (e *InvalidError) Error() string {
+	if e.whole != "" {
+		return e.whole
+	}
+	return fmt.Sprintf("Invalid value %s for configuration %s: %s", e.Value, e.Name, e.Why)
+}
+
+// Check validates a value as Kafka's ConfigDef does. The error is an
+// [*InvalidError]. Classes are not looked for.
+func (c Config) Check(value string) error {
+	invalid := func(why string) error { return &InvalidError{Name: c.Name, Value: value, Why: why} }
+	trimmed := strings.TrimSpace(value)
+	switch c.Type {
+	case Boolean:
+		if !strings.EqualFold(trimmed, "true") && !strings.EqualFold(trimmed, "false") {
+			return invalid("Expected value to be either true or false")
+		}
+	case Int, Short, Long, Double:
+		return c.checkNumber(trimmed)
+	case List:
+		return c.checkList(value)
+	case String, Class, Password:
+		if c.NonEmpty && trimmed == "" {
+			return invalid("String must be non-empty")
+		}
+		return c.checkChoice(value)
+	}
+	return nil
+}
+
+func (c Config) checkNumber(value string) error {
+	var n float64
+	var err error
+	if c.Type == Double {
+		n, err = strconv.ParseFloat(value, 64)
+	} else {
+		bits := map[Type]int{Short: 16, Int: 32, Long: 64}[c.Type]
+		var whole int64
+		whole, err = strconv.ParseInt(value, 10, bits)
+		n = float64(whole)
+	}
+	if err != nil {
+		return &InvalidError{Name: c.Name, Value: value, Why: "Not a number of type " + string(c.Type)}
+	}
+	number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+	switch {
+	case c.Name == "compression.gzip.level" && n != -1 && (n < 1 || n > 9):
+		return &InvalidError{Name: c.Name, Value: value, Why: "Value must be between 1 and 9 or equal to -1"}
+	case c.Min != nil && n < *c.Min:
+		return &InvalidError{Name: c.Name, Value: value, Why: "Value must be at least " + number(*c.Min)}
+	case c.Max != nil && n > *c.Max:
+		return &InvalidError{Name: c.Name, Value: value, Why: "Value must be no more than " + number(*c.Max)}
+	}
+	return nil
+}
+
+func (c Config) checkList(value string) error {
+	entries := SplitList(value)
+	whole := func(format string) error {
+		return &InvalidError{Name: c.Name, Value: value, whole: fmt.Sprintf(format, c.Name)}
+	}
+	if c.NonEmpty && len(entries) == 0 {
+		valid := "any non-empty value"
+		if len(c.Choices) > 0 {
+			valid = "[" + strings.Join(c.Choices, ", ") + "]"
+		}
+		return whole("Configuration '%s' must not be empty. Valid values include: " + valid)
+	}
+	if !c.Unique {
+		return nil
+	}
+	if len(entries) != len(slices.Compact(slices.Sorted(slices.Values(entries)))) {
+		return whole("Configuration '%s' values must not be duplicated.")
+	}
+	for _, e := range entries {
+		if e == "" {
+			return whole("Configuration '%s' values must not be empty.")
+		}
+		if err := c.checkChoice(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c Config) checkChoice(value string) error {
+	if len(c.Choices) == 0 || slices.Contains(c.Choices, value) {
+		return nil
+	}
+	why := "String must be one of: "
+	if c.AnyCase {
+		if slices.ContainsFunc(c.Choices, func(s string) bool { return strings.EqualFold(s, value) }) {
+			return nil
+		}
+		why = "String must be one of (case insensitive): "
+	}
+	return &InvalidError{Name: c.Name, Value: value, Why: why + strings.Join(c.Choices, ", ")}
+}
