@@ -1,0 +1,55 @@
+package network
+
+import (
+	"net/netip"
+	"strconv"
+)
+
+// JavaAddr prints an address as Java's InetAddress.getHostAddress does, which
+// is how Kafka's connection ids, logs and ACL hosts have it: an IPv6 address as
+// eight groups of hexadecimal digits, never shortened (0:0:0:0:0:0:0:1), with
+// its zone behind a percent sign; an IPv4 address, also a mapped one, in
+// dotted form. The zero Addr gives "".
+func JavaAddr(addr netip.Addr) string {
+	return string(appendJavaAddr(nil, addr))
+}
+
+func appendJavaAddr(dst []byte, addr netip.Addr) []byte {
+	if !addr.IsValid() {
+		return dst
+	}
+	zone := addr.Zone()
+	addr = addr.Unmap()
+	if addr.Is4() {
+		return addr.AppendTo(dst)
+	}
+	b := addr.As16()
+	for i := 0; i < len(b); i += 2 {
+		if i > 0 {
+			dst = append(dst, ':')
+		}
+		dst = strconv.AppendUint(dst, uint64(b[i])<<8|uint64(b[i+1]), 16)
+	}
+	if zone != "" {
+		dst = append(dst, '%')
+		dst = append(dst, zone...)
+	}
+	return dst
+}
+
+// connectionID is Kafka's ServerConnectionId:
+// localHost:localPort-remoteHost:remotePort-processorId-index.
+func connectionID(local, remote netip.AddrPort, processor, index int32) string {
+	dst := make([]byte, 0, 64)
+	dst = appendJavaAddr(dst, local.Addr())
+	dst = append(dst, ':')
+	dst = strconv.AppendUint(dst, uint64(local.Port()), 10)
+	dst = append(dst, '-')
+	dst = appendJavaAddr(dst, remote.Addr())
+	dst = append(dst, ':')
+	dst = strconv.AppendUint(dst, uint64(remote.Port()), 10)
+	dst = append(dst, '-')
+	dst = strconv.AppendInt(dst, int64(processor), 10)
+	dst = append(dst, '-')
+	return string(strconv.AppendInt(dst, int64(index), 10))
+}
