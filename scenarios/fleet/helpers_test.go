@@ -1,0 +1,12 @@
+package fleet_test
+
+import (
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+const errnoAddrNotAvail = unix.EADDRNOTAVAIL
+
+// stackOf fills b with the stacks of all goroutines.
+func stackOf(b []byte) int { return runtime.Stack(b, true) }
