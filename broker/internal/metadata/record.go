@@ -2,8 +2,8 @@ package metadata
 
 import "fmt"
 
-// Record is one fact that a change adds to the image or takes from it. The types of this file are all there are; a new
-// one is a type here, a row in codec.go's table and a case in apply.go.
+// Record is one fact that a change adds to the image or takes from it. The types of this file are all there are. A new
+// one, as ACLs will be, is a type here, a row in codec.go's table, a case in apply.go and a field of [Image].
 type Record interface {
 	// validate tells what is wrong with the record itself, whatever the image.
 	validate() error
@@ -39,6 +39,11 @@ type SetQuota struct {
 type SetFeature struct {
 	Name  string // metadata.version, group.version …
 	Level int16
+}
+
+// setCluster names the cluster that the log belongs to. It opens every log.
+type setCluster struct {
+	ID string
 }
 
 // ResourceType is the kind of thing that has dynamic configs, by Kafka's numbers.

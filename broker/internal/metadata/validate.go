@@ -3,6 +3,7 @@ package metadata
 import (
 	"errors"
 	"fmt"
+	"math"
 )
 
 // SCRAM mechanisms and the bounds of their iterations, as Kafka has them.
@@ -75,5 +76,15 @@ func (r SetQuota) validate() error {
 	if r.Name == "" {
 		return errors.New("quota name must not be empty")
 	}
+	if r.Value != nil && (!(*r.Value > 0) || math.IsInf(*r.Value, 0)) {
+		return fmt.Errorf("quota %s must be greater than 0", r.Name)
+	}
 	return r.Entity.validate()
+}
+
+func (r setCluster) validate() error {
+	if r.ID == "" {
+		return errors.New("cluster id must not be empty")
+	}
+	return nil
 }

@@ -1,0 +1,325 @@
+package metadata
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// An entry is the value of one Kafka record, and one change:
+//
+//	entry  = format(0) node incarnation sequence count record…
+//	record = type version length body
+//
+// All of them are unsigned varints except node and incarnation, which are signed (zigzag) ones; body is length bytes.
+// In bodies, text and bytes are a length and that many bytes; a value that may be absent has a byte before it, 0 or 1;
+// a float is its IEEE bits, big endian. Bodies and entries end where their last field ends: bytes beyond are an error,
+// and so is a type or a version that the table does not have.
+type entry struct {
+	node        int32
+	incarnation int64
+	sequence    uint64
+	records     []Record
+}
+
+const entryFormat = 0
+
+// The types of records. A number is never used again for something else.
+const (
+	typeSetCluster  = 1
+	typeSetFeature  = 2
+	typeSetScram    = 3
+	typeRemoveScram = 4
+	typeSetConfig   = 5
+	typeSetQuota    = 6
+)
+
+// errMalformed is an entry that no store has written.
+var errMalformed = errors.New("malformed metadata entry")
+
+func (e *entry) appendTo(dst []byte) []byte {
+	dst = append(dst, entryFormat)
+	dst = binary.AppendVarint(dst, int64(e.node))
+	dst = binary.AppendVarint(dst, e.incarnation)
+	dst = binary.AppendUvarint(dst, e.sequence)
+	dst = binary.AppendUvarint(dst, uint64(len(e.records)))
+	var body writer
+	for _, r := range e.records {
+		body.b = body.b[:0]
+		kind := body.record(r)
+		dst = binary.AppendUvarint(dst, uint64(kind))
+		dst = binary.AppendUvarint(dst, 0) // version
+		dst = binary.AppendUvarint(dst, uint64(len(body.b)))
+		dst = append(dst, body.b...)
+	}
+	return dst
+}
+
+// leastRecord is the size of the shortest record: type, version and length. It bounds what a claimed count can allocate.
+const leastRecord = 3
+
+// decodeEntry reads what appendTo wrote. What it returns points into no part of b. A record of an unknown type or
+// version is [ErrUnknownRecord].
+func decodeEntry(b []byte) (*entry, error) {
+	r := reader{b: b}
+	if format := r.byte(); !r.bad && format != entryFormat {
+		return nil, fmt.Errorf("%w: entry format %d", ErrUnknownRecord, format)
+	}
+	e := &entry{node: r.int32(), incarnation: r.varint(), sequence: r.uvarint()}
+	n := r.uvarint()
+	if r.bad || n > uint64(len(r.b)/leastRecord) {
+		return nil, errMalformed
+	}
+	e.records = make([]Record, 0, n)
+	for range n {
+		kind, version := r.uvarint(), r.uvarint()
+		body := reader{b: r.span(r.uvarint())}
+		if r.bad {
+			return nil, errMalformed
+		}
+		if version != 0 {
+			return nil, fmt.Errorf("%w: type %d, version %d", ErrUnknownRecord, kind, version)
+		}
+		rec := body.record(kind)
+		if rec == nil {
+			return nil, fmt.Errorf("%w: type %d", ErrUnknownRecord, kind)
+		}
+		if body.bad || len(body.b) > 0 {
+			return nil, fmt.Errorf("%w: body of type %d", errMalformed, kind)
+		}
+		e.records = append(e.records, rec)
+	}
+	if len(r.b) > 0 {
+		return nil, errMalformed
+	}
+	return e, nil
+}
+
+// record appends the body of r and returns its type.
+func (w *writer) record(r Record) int {
+	switch r := r.(type) {
+	case setCluster:
+		w.string(r.ID)
+		return typeSetCluster
+	case SetFeature:
+		w.string(r.Name)
+		w.varint(int64(r.Level))
+		return typeSetFeature
+	case SetScram:
+		w.string(r.User)
+		w.string(r.Mechanism)
+		w.bytes(r.Salt)
+		w.bytes(r.StoredKey)
+		w.bytes(r.ServerKey)
+		w.varint(int64(r.Iterations))
+		return typeSetScram
+	case RemoveScram:
+		w.string(r.User)
+		w.string(r.Mechanism)
+		return typeRemoveScram
+	case SetConfig:
+		w.b = append(w.b, byte(r.Resource.Type))
+		w.string(r.Resource.Name)
+		w.string(r.Name)
+		w.nullableString(r.Value)
+		return typeSetConfig
+	case SetQuota:
+		w.uvarint(uint64(len(r.Entity)))
+		for _, p := range r.Entity {
+			w.string(string(p.Type))
+			w.nullableString(p.Name)
+		}
+		w.string(r.Name)
+		w.nullableFloat(r.Value)
+		return typeSetQuota
+	}
+	return 0 // Record cannot be implemented elsewhere, and a test encodes each type
+}
+
+// record reads the body of a record of type kind; nil when there is no such type.
+func (r *reader) record(kind uint64) Record {
+	switch kind {
+	case typeSetCluster:
+		return setCluster{ID: r.string()}
+	case typeSetFeature:
+		return SetFeature{Name: r.string(), Level: r.int16()}
+	case typeSetScram:
+		rec := SetScram{User: r.string()}
+		rec.ScramCredential = ScramCredential{
+			Mechanism: r.mechanism(), Salt: r.bytes(), StoredKey: r.bytes(), ServerKey: r.bytes(), Iterations: r.int32(),
+		}
+		return rec
+	case typeRemoveScram:
+		return RemoveScram{User: r.string(), Mechanism: r.mechanism()}
+	case typeSetConfig:
+		rec := SetConfig{Resource: Resource{Type: ResourceType(r.byte()), Name: r.string()}}
+		rec.Name, rec.Value = r.string(), r.nullableString()
+		return rec
+	case typeSetQuota:
+		rec := SetQuota{Entity: r.entity()}
+		rec.Name, rec.Value = r.string(), r.nullableFloat()
+		return rec
+	}
+	return nil
+}
+
+type writer struct{ b []byte }
+
+func (w *writer) uvarint(v uint64) { w.b = binary.AppendUvarint(w.b, v) }
+func (w *writer) varint(v int64)   { w.b = binary.AppendVarint(w.b, v) }
+
+func (w *writer) string(s string) {
+	w.uvarint(uint64(len(s)))
+	w.b = append(w.b, s...)
+}
+
+func (w *writer) bytes(s []byte) {
+	w.uvarint(uint64(len(s)))
+	w.b = append(w.b, s...)
+}
+
+func (w *writer) present(yes bool) bool {
+	if yes {
+		w.b = append(w.b, 1)
+	} else {
+		w.b = append(w.b, 0)
+	}
+	return yes
+}
+
+func (w *writer) nullableString(s *string) {
+	if w.present(s != nil) {
+		w.string(*s)
+	}
+}
+
+func (w *writer) nullableFloat(f *float64) {
+	if w.present(f != nil) {
+		w.b = binary.BigEndian.AppendUint64(w.b, math.Float64bits(*f))
+	}
+}
+
+// reader reads fields until one is wrong; from then on it is bad and all fields are zero.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) fail() { r.b, r.bad = nil, true }
+
+func (r *reader) span(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.fail()
+		return nil
+	}
+	s := r.b[:n]
+	r.b = r.b[n:]
+	return s
+}
+
+func (r *reader) byte() byte {
+	if s := r.span(1); s != nil {
+		return s[0]
+	}
+	return 0
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.fail()
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.b)
+	if n <= 0 {
+		r.fail()
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) int32() int32 {
+	v := r.varint()
+	if int64(int32(v)) != v {
+		r.fail()
+		return 0
+	}
+	return int32(v)
+}
+
+func (r *reader) int16() int16 {
+	v := r.varint()
+	if int64(int16(v)) != v {
+		r.fail()
+		return 0
+	}
+	return int16(v)
+}
+
+func (r *reader) string() string { return string(r.span(r.uvarint())) }
+
+func (r *reader) bytes() []byte { return append([]byte(nil), r.span(r.uvarint())...) }
+
+// mechanism is a string that is nearly always one of two, which need no memory of their own.
+func (r *reader) mechanism() string {
+	switch s := r.span(r.uvarint()); string(s) {
+	case ScramSHA256:
+		return ScramSHA256
+	case ScramSHA512:
+		return ScramSHA512
+	default:
+		return string(s)
+	}
+}
+
+func (r *reader) present() bool {
+	switch r.byte() {
+	case 0:
+		return false
+	case 1:
+		return true
+	}
+	r.fail()
+	return false
+}
+
+func (r *reader) nullableString() *string {
+	if !r.present() {
+		return nil
+	}
+	s := r.string()
+	return &s
+}
+
+func (r *reader) nullableFloat() *float64 {
+	if !r.present() {
+		return nil
+	}
+	b := r.span(8)
+	if b == nil {
+		return nil
+	}
+	f := math.Float64frombits(binary.BigEndian.Uint64(b))
+	return &f
+}
+
+func (r *reader) entity() Entity {
+	const leastPart = 2
+	n := r.uvarint()
+	if n > uint64(len(r.b)/leastPart) {
+		r.fail()
+		return nil
+	}
+	e := make(Entity, 0, n)
+	for range n {
+		e = append(e, EntityPart{Type: EntityType(r.string()), Name: r.nullableString()})
+	}
+	return e
+}
