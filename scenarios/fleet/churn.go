@@ -26,11 +26,10 @@ type Churn struct {
 // Churn opens and closes clients until ctx ends; then it returns, with nil, when none is opening any more. Clients that are up
 // then stay until their time is over or the fleet is closed.
 func (f *Fleet) Churn(ctx context.Context, churn Churn) error {
-	err := churn.Validate()
 	if churn.Rate <= 0 {
-		err = errors.Join(err, errors.New("a churn needs a rate"))
+		return errors.New("a churn needs a rate")
 	}
-	if err := errors.Join(err, check(&churn.Plan)); err != nil {
+	if err := errors.Join(churn.Validate(), check(&churn.Plan)); err != nil {
 		return err
 	}
 	groups, err := makeReady(&churn.Plan)
@@ -51,7 +50,7 @@ func (f *Fleet) Churn(ctx context.Context, churn Churn) error {
 	defer opening.Wait()
 	for i := 0; ; i++ {
 		if limit.Wait(ctx) != nil {
-			return nil //nolint:nilerr // the end of ctx is the end of the churn
+			return nil // the end of ctx is the end of the churn
 		}
 		select {
 		case slots <- struct{}{}:

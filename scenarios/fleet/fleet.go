@@ -333,7 +333,9 @@ func Count(records []Record) Stats {
 
 // FirstError is the error of the first client that is neither up nor closed by the fleet, or nil.
 func (f *Fleet) FirstError() error {
-	for _, r := range f.Records() {
+	records := f.Records()
+	for i := range records {
+		r := &records[i]
 		if err := r.Err(); err != nil {
 			return fmt.Errorf("client %d of group %q from %v: %w", r.Index, r.Group, r.Local, err)
 		}
@@ -458,7 +460,8 @@ type task struct {
 	run func()
 }
 
-type tasks []task
+// tasks is a heap.
+type tasks []task //nolint:recvcheck // heap's interface
 
 func (t tasks) Len() int           { return len(t) }
 func (t tasks) Less(i, j int) bool { return t[i].due.Before(t[j].due) }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const errnoAddrNotAvail = unix.EADDRNOTAVAIL
+const errAddrNotAvail = unix.EADDRNOTAVAIL
 
 // stackOf fills b with the stacks of all goroutines.
 func stackOf(b []byte) int { return runtime.Stack(b, true) }

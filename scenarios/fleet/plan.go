@@ -143,47 +143,63 @@ type Plan struct {
 // Validate returns all that is wrong with the plan, joined.
 func (p *Plan) Validate() error {
 	var errs []error
-	bad := func(g *Group, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("group %q: %w", g.Name, fmt.Errorf(format, args...)))
-	}
 	if p.Rate < 0 || p.Parallel < 0 || p.Timeout < 0 {
 		errs = append(errs, errors.New("rate, parallel and timeout may not be negative"))
 	}
 	for i := range p.Groups {
 		g := &p.Groups[i]
-		if g.Count < 0 {
-			bad(g, "count %d is negative", g.Count)
-		}
-		if !g.Target.IsValid() || g.Target.Port() == 0 {
-			bad(g, "target %v is not an address and port", g.Target)
-		}
-		if !g.Protocol.valid() {
-			bad(g, "protocol %q is not one of Kafka's four", g.Protocol)
-		}
-		if b := g.behaviour(); !b.valid() {
-			bad(g, "behaviour %q is not known", b)
-		} else if (b == Metadata || b == Produce) && g.Every <= 0 {
-			bad(g, "behaviour %s needs a time between requests", b)
-		} else if b == Produce && g.Topic == "" {
-			bad(g, "behaviour %s needs a topic", b)
-		} else if b == HalfSASL && !g.Protocol.SASL() {
-			bad(g, "behaviour %s needs a SASL protocol, not %s", b, g.Protocol)
-		} else if b == Raw && len(g.Payload) == 0 {
-			bad(g, "behaviour %s needs a payload", b)
-		}
-		switch g.mechanism() {
-		case Plain, ScramSHA256, ScramSHA512:
-		default:
-			bad(g, "SASL mechanism %q is not supported", g.Mechanism)
-		}
-		if (g.TLS.Certificate == "") != (g.TLS.Key == "") {
-			bad(g, "a client certificate and its key come together")
-		}
-		if g.HelloVersion < -1 || g.HelloVersion > 4 {
-			bad(g, "ApiVersions v%d: use 1 to 4, 0 for 3 or -1 for none", g.HelloVersion)
+		if err := errors.Join(g.validateTarget(), g.validateCredentials(), g.validateBehaviour()); err != nil {
+			errs = append(errs, fmt.Errorf("group %q: %w", g.Name, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func (g *Group) validateTarget() error {
+	var errs []error
+	if g.Count < 0 {
+		errs = append(errs, fmt.Errorf("count %d is negative", g.Count))
+	}
+	if !g.Target.IsValid() || g.Target.Port() == 0 {
+		errs = append(errs, fmt.Errorf("target %v is not an address and port", g.Target))
+	}
+	if !g.Protocol.valid() {
+		errs = append(errs, fmt.Errorf("protocol %q is not one of Kafka's four", g.Protocol))
+	}
+	return errors.Join(errs...)
+}
+
+func (g *Group) validateCredentials() error {
+	var errs []error
+	switch g.mechanism() {
+	case Plain, ScramSHA256, ScramSHA512:
+	default:
+		errs = append(errs, fmt.Errorf("SASL mechanism %q is not supported", g.Mechanism))
+	}
+	if (g.TLS.Certificate == "") != (g.TLS.Key == "") {
+		errs = append(errs, errors.New("a client certificate and its key come together"))
+	}
+	if g.HelloVersion < -1 || g.HelloVersion > 4 {
+		errs = append(errs, fmt.Errorf("ApiVersions v%d: use 1 to 4, 0 for 3 or -1 for none", g.HelloVersion))
+	}
+	return errors.Join(errs...)
+}
+
+func (g *Group) validateBehaviour() error {
+	b := g.behaviour()
+	switch {
+	case !b.valid():
+		return fmt.Errorf("behaviour %q is not known", b)
+	case (b == Metadata || b == Produce) && g.Every <= 0:
+		return fmt.Errorf("behaviour %s needs a time between requests", b)
+	case b == Produce && g.Topic == "":
+		return fmt.Errorf("behaviour %s needs a topic", b)
+	case b == HalfSASL && !g.Protocol.SASL():
+		return fmt.Errorf("behaviour %s needs a SASL protocol, not %s", b, g.Protocol)
+	case b == Raw && len(g.Payload) == 0:
+		return fmt.Errorf("behaviour %s needs a payload", b)
+	}
+	return nil
 }
 
 // Connections is the number of connections the plan opens.

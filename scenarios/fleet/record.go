@@ -176,6 +176,7 @@ func classifyErrno(errno unix.Errno) Outcome {
 		return TimedOut
 	case unix.ENETUNREACH, unix.EHOSTUNREACH, unix.ENETDOWN, unix.EHOSTDOWN, unix.EACCES, unix.EPERM:
 		return Unreachable
+	default:
+		return BadAnswer
 	}
-	return BadAnswer
 }

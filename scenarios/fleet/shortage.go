@@ -69,7 +69,7 @@ func checkMemory(n int) error {
 	if err != nil {
 		return fmt.Errorf("read available memory: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		rest, ok := strings.CutPrefix(lines.Text(), "MemAvailable:")
 		if !ok {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sock is a socket as a net.Conn for crypto/tls. It blocks by waiting for the fleet's epoll loop, so that it costs
+// sock is a socket as a [net.Conn] for crypto/tls. It blocks by waiting for the fleet's epoll loop, so that it costs
 // no goroutine between two calls. It belongs to whoever holds its client; only interrupt may be called by others.
 type sock struct {
 	fd          int
@@ -26,7 +26,7 @@ type sock struct {
 
 var _ net.Conn = (*sock)(nil)
 
-// errWouldBlock is temporary in the sense of net.Error, which keeps crypto/tls from ending the connection for it.
+// errWouldBlock is temporary in the sense of [net.Error], which keeps crypto/tls from ending the connection for it.
 var errWouldBlock error = wouldBlockError{}
 
 type wouldBlockError struct{}
@@ -141,6 +141,11 @@ func (s *sock) connect(source netip.Addr, target netip.AddrPort, registered func
 	if err := registered(); err != nil {
 		return err
 	}
+	return s.connected()
+}
+
+// connected waits for the answer to the SYN.
+func (s *sock) connected() error {
 	for {
 		code, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 		if err != nil {
@@ -191,10 +196,10 @@ func family(a netip.Addr) int {
 	return unix.AF_INET6
 }
 
-// Close is only there for net.Conn: a client ends by [How], not by crypto/tls.
+// Close is only there for [net.Conn]: a client ends by [How], not by crypto/tls.
 func (*sock) Close() error { return nil }
 
-// LocalAddr and RemoteAddr are only there for net.Conn.
+// LocalAddr and RemoteAddr are only there for [net.Conn].
 func (s *sock) LocalAddr() net.Addr { return net.TCPAddrFromAddrPort(s.local()) }
 
 // RemoteAddr is not used by crypto/tls.

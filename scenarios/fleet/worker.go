@@ -74,11 +74,11 @@ func obey(ctx context.Context, f *Fleet, cmd *command, a *answer, resolve func(S
 			}
 			g.Source = s
 		}
-		f, err := Open(ctx, *cmd.Plan)
-		if f != nil {
-			a.Count = f.Stats().Up
+		opened, err := Open(ctx, *cmd.Plan)
+		if opened != nil {
+			a.Count = opened.Stats().Up
 		}
-		return f, err
+		return opened, err
 	}
 	if f == nil {
 		return nil, errors.New("no plan was opened")
