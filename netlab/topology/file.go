@@ -1,0 +1,87 @@
+package topology
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// File is a lab file as written: every field optional that has a default, nothing checked beyond its shape.
+type File struct {
+	// The lab's name: the folder below /run/brokerlab, and what lab down and lab exec take.
+	Name string `json:"name"`
+	// Machines by name, each with a network namespace of its own.
+	Nodes map[string]FileNode `json:"nodes,omitempty"`
+	// Client networks by name, each one namespace in which every address of its prefixes can be a source.
+	Subnets map[string]FileSubnet `json:"subnets,omitempty"`
+	// People and programs that log in, by name: each gets a client certificate (CN=name), a password, and ready client.properties. Without this key: admin, alice and bob.
+	Users map[string]FileUser `json:"users,omitempty"`
+}
+
+// FileNode is one machine.
+type FileNode struct {
+	// How the node starts: broker (this binary's Kafka broker) or exec (any program).
+	Kind string `json:"kind" jsonschema:"enum=broker,enum=exec"`
+	// Addresses of the node, IPv4 and IPv6. Without them it gets one of each from 198.18.0.0/15 and fd00:6c61:62::/64.
+	Addresses Strings `json:"addresses,omitempty"`
+	// For a broker: keys of server.properties. They win over config-file and over what the lab would set.
+	Config map[string]Text `json:"config,omitempty"`
+	// For a broker: a server.properties to start from, relative to the lab file.
+	ConfigFile string `json:"config-file,omitempty"`
+	// For a broker: its listeners as Kafka writes them, such as SASL_SSL://:9095. Without them: PLAINTEXT on 9092, SSL on 9093, SASL_PLAINTEXT on 9094 and SASL_SSL on 9095, each for IPv4 and IPv6.
+	Listeners Strings `json:"listeners,omitempty"`
+	// Ports of 127.0.0.1 on this machine that lead to the node. On a broker each is a listener of its own.
+	Expose []FileExpose `json:"expose,omitempty"`
+	// For exec: the program and its arguments; one string is run by sh -c.
+	Cmd Strings `json:"cmd,omitempty"`
+	// For exec: further environment variables.
+	Env map[string]Text `json:"env,omitempty"`
+	// For exec: the TCP ports it will listen on; the node is ready once it does.
+	Ports []Port `json:"ports,omitempty"`
+}
+
+// FileSubnet is one client network, or count of them.
+type FileSubnet struct {
+	// The prefixes of one subnet.
+	CIDR Strings `json:"cidr,omitempty"`
+	// How many subnets to make, named NAME-1, NAME-2 and so on; needs from.
+	Count int `json:"count,omitempty" jsonschema:"minimum=1"`
+	// The pool (or an IPv4 and an IPv6 pool) to cut the subnets from, in order; blocks that anything else in the file uses are left out.
+	From Strings `json:"from,omitempty"`
+	// The prefix length of each subnet, one for each pool. Without it: 24 for IPv4, 64 for IPv6.
+	Prefix Ints `json:"prefix,omitempty"`
+}
+
+// FileUser is one who logs in.
+type FileUser struct {
+	// The password for SASL. Without it: NAME-secret.
+	Password string `json:"password,omitempty"`
+}
+
+// FileExpose is a port of this machine that leads to a node: a number, or a number and a protocol.
+type FileExpose struct {
+	// The port, on 127.0.0.1 and on the node.
+	Port Port `json:"port"`
+	// For a broker: the security protocol of the listener behind it. Without it: PLAINTEXT.
+	Protocol string `json:"protocol,omitempty" jsonschema:"enum=PLAINTEXT,enum=SSL,enum=SASL_PLAINTEXT,enum=SASL_SSL"`
+}
+
+// Strings is one string or a list of them.
+type Strings []string
+
+// Ints is one number or a list of them.
+type Ints []int
+
+// Text is a scalar of any type, kept as it was written; a list is joined with commas, as Kafka's lists are.
+type Text string
+
+// Port is a TCP port.
+type Port uint16
+
+// parsePort reads a port other than 0.
+func parsePort(s string) (Port, error) {
+	n, err := strconv.ParseUint(s, 10, 16)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("%q is not a port: want a number from 1 to 65535", s)
+	}
+	return Port(n), nil
+}
