@@ -1,17 +1,25 @@
 // Package engine is the broker's data plane behind one narrow door: topics, records, groups and transactions.
+//
+// An [Engine] is opened once and gives each front-door connection a [Client]. A request passes the guard, which
+// resolves topic ids, checks record batches, bounds what a request may ask for and answers itself what the data plane
+// would get wrong; then it leases a link to the data plane for as long as the request is unanswered and a moment
+// longer; its answer is corrected where the data plane differs from Kafka, and given to the caller's function.
+//
+// Authorization is not done here, addresses in answers are the front door's to fill in, and nothing that the data
+// plane can't take ever reaches it: a panic in there would end the broker.
 package engine
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
-
-// ErrClosed answers every request made to a closed [Engine] or [Client].
-var ErrClosed = errors.New("engine is closed")
 
 // Options say how an [Engine] is opened.
 type Options struct {
@@ -19,14 +27,14 @@ type Options struct {
 	Dir string
 	// NodeID is node.id: the only node that the engine's answers name.
 	NodeID int32
-	// ClusterID is what Metadata and DescribeCluster answer.
+	// ClusterID is what Metadata and DescribeCluster answer. A Dir that belongs to another cluster is not opened.
 	ClusterID string
 	// SyncWrites makes each batch durable before it is acknowledged (log.flush.interval.messages=1).
 	// Without it an acknowledged record survives the end of the process, not of the machine.
 	SyncWrites bool
 	// DefaultPartitions is num.partitions; 0 means 1.
 	DefaultPartitions int
-	// BrokerConfigs are Kafka broker properties that the data plane obeys (log.retention.ms, group.max.session.timeout.ms …).
+	// BrokerConfigs are Kafka broker properties that the data plane obeys; see [Obeys]. Others are an error.
 	BrokerConfigs map[string]string
 	// Log gets the engine's own lines; nil drops them.
 	Log *slog.Logger
@@ -36,39 +44,131 @@ type Options struct {
 type VersionRange struct{ Min, Max int16 }
 
 // Engine is an open data plane. Safe for concurrent use.
-type Engine struct{}
+type Engine struct {
+	nodeID            int32
+	defaultPartitions int
+	// separateController tells that topics are made over links of their own, see [kfakePlane].
+	separateController bool
 
-// Client is the engine as one front-door connection sees it. It costs nothing but itself while no request is in flight.
-type Client struct{}
+	plane    plane
+	leases   leases
+	topics   topics
+	rules    map[int16]rule
+	versions map[int16]VersionRange
 
-// Open starts the data plane, recovering what Dir holds.
-func Open(ctx context.Context, o Options) (*Engine, error) { return nil, ErrClosed }
-
-// Close answers what is in flight with [ErrClosed], saves the state and ends every goroutine.
-func (e *Engine) Close() error { return nil }
-
-// Versions tells what [Client.Do] can serve; a key that is absent is refused.
-func (e *Engine) Versions() map[int16]VersionRange { return nil }
-
-// Client returns the engine for one front-door connection from remote.
-func (e *Engine) Client(remote netip.AddrPort, clientID string) *Client { return &Client{} }
-
-// Request makes one of the broker's own requests and waits for its answer.
-func (e *Engine) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
-	return nil, ErrClosed
+	dir       *dataDir // nil without Options.Dir
+	closeOnce sync.Once
+	closeErr  error
 }
 
-// TopicName resolves a topic id.
-func (e *Engine) TopicName(id [16]byte) (string, bool) { return "", false }
+// Open starts the data plane and recovers what Options.Dir holds. It reads every segment that was written to since
+// the last clean stop.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := checkOptions(&o); err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		nodeID:             o.NodeID,
+		defaultPartitions:  max(o.DefaultPartitions, 1),
+		separateController: o.NodeID != 0,
+		rules:              rules(),
+	}
+	if o.Dir != "" {
+		dir, err := openDataDir(o.Dir, o.ClusterID, o.Log)
+		if err != nil {
+			return nil, err
+		}
+		e.dir = dir
+	}
+	plane, err := startKfake(o)
+	if err != nil {
+		return nil, errors.Join(err, e.dir.release())
+	}
+	e.plane = plane
+	e.leases.open, e.leases.linger = plane.open, linger
+	if err := e.learn(ctx); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
 
-// TopicID resolves a topic name.
-func (e *Engine) TopicID(name string) ([16]byte, bool) { return [16]byte{}, false }
+// learn asks the data plane what it can do and which topics it has.
+func (e *Engine) learn(ctx context.Context) error {
+	ask := func(req kmsg.Request) (kmsg.Response, error) {
+		type outcome struct {
+			resp kmsg.Response
+			err  error
+		}
+		got := make(chan outcome, 1)
+		e.send(lessee{}, req, func(resp kmsg.Response, err error) { got <- outcome{resp, err} })
+		select {
+		case o := <-got:
+			return o.resp, o.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	offers := kmsg.NewPtrApiVersionsRequest()
+	offers.SetVersion(0)
+	resp, err := ask(offers)
+	if err != nil {
+		return fmt.Errorf("ask the data plane for its versions: %w", err)
+	}
+	e.versions = e.offer(resp.(*kmsg.ApiVersionsResponse))
 
-// SetClientID changes the client id of the requests that follow.
-func (c *Client) SetClientID(id string) {}
+	all := kmsg.NewPtrMetadataRequest()
+	all.SetVersion(12)
+	resp, err = ask(all)
+	if err != nil {
+		return fmt.Errorf("ask the data plane for its topics: %w", err)
+	}
+	for _, t := range resp.(*kmsg.MetadataResponse).Topics {
+		if t.Topic != nil && t.ErrorCode == 0 {
+			e.topics.add(*t.Topic, t.TopicID)
+		}
+	}
+	return nil
+}
 
-// Do hands req over and returns at once; done is called once, on another goroutine.
-func (c *Client) Do(req kmsg.Request, done func(kmsg.Response, error)) {}
+// send makes one unguarded request over a link of its own, to the controller.
+func (e *Engine) send(from lessee, req kmsg.Request, answer func(kmsg.Response, error)) {
+	l, err := e.plane.open(true)
+	if err != nil {
+		go answer(nil, err)
+		return
+	}
+	l.send(from, req, func(resp kmsg.Response, err error) {
+		l.close()
+		answer(resp, err)
+	})
+}
 
-// Close says that the client is gone: what is in flight is cancelled.
-func (c *Client) Close() {}
+// Close answers what is in flight with an error, saves the state and ends every goroutine of the engine.
+func (e *Engine) Close() error {
+	e.closeOnce.Do(func() {
+		e.leases.close()
+		e.closeErr = e.plane.close()
+		if e.closeErr == nil {
+			e.closeErr = e.dir.markClean()
+		}
+		e.closeErr = errors.Join(e.closeErr, e.dir.release())
+	})
+	return e.closeErr
+}
+
+// Versions tells what [Client.Do] can serve; the map is the caller's. A key that is absent is refused.
+func (e *Engine) Versions() map[int16]VersionRange { return maps.Clone(e.versions) }
+
+// Client returns the engine for one front-door connection from remote, which group members are described with.
+func (e *Engine) Client(remote netip.AddrPort, clientID string) *Client {
+	return &Client{engine: e, from: lessee{remote: remote, clientID: clientID}}
+}
+
+// TopicName resolves a topic id, without blocking.
+func (e *Engine) TopicName(id [16]byte) (string, bool) { return e.topics.name(id) }
+
+// TopicID resolves a topic name, without blocking.
+func (e *Engine) TopicID(name string) ([16]byte, bool) { return e.topics.id(name) }

@@ -1,0 +1,276 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// admitCreateTopics checks what the data plane takes on trust (names, counts, assignments, configs) and follows which
+// topics there are. It goes to the controller, in the version whose answer carries the new topic ids.
+func admitCreateTopics(e *Engine, req *kmsg.CreateTopicsRequest) (passage, error) {
+	total, seen := 0, map[string]int{}
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		seen[t.Topic]++
+		switch {
+		case len(t.ReplicaAssignment) > 0:
+			total += len(t.ReplicaAssignment)
+		case t.NumPartitions == -1:
+			total += e.defaultPartitions
+		case t.NumPartitions > 0:
+			total += int(t.NumPartitions)
+		}
+	}
+	out := *req
+	out.Version = 7
+	out.Topics = make([]kmsg.CreateTopicsRequestTopic, 0, len(req.Topics))
+	var refused []kmsg.CreateTopicsResponseTopic
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		v := e.checkNewTopic(t)
+		switch {
+		case total > maxNewPartitions:
+			v = verdict{kerr.PolicyViolation, "Excessively large number of partitions per request."}
+		case seen[t.Topic] > 1:
+			v = verdict{kerr.InvalidRequest, "Duplicate topic name."}
+		}
+		if v.err == nil {
+			out.Topics = append(out.Topics, *t)
+			continue
+		}
+		if seen[t.Topic] == 0 { // a duplicate that was answered
+			continue
+		}
+		seen[t.Topic] = 0
+		no := kmsg.NewCreateTopicsResponseTopic()
+		no.Topic, no.ErrorCode, no.ErrorMessage = t.Topic, v.err.Code, &v.why
+		refused = append(refused, no)
+	}
+	if len(out.Topics) == 0 {
+		resp, _ := req.ResponseKind().(*kmsg.CreateTopicsResponse)
+		resp.Topics = refused
+		return passage{answer: resp}, nil
+	}
+	return passage{req: &out, controller: true, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.CreateTopicsResponse)
+		r.Version = req.Version
+		for i := range r.Topics {
+			t := &r.Topics[i]
+			switch t.ErrorCode {
+			case 0:
+				if !req.ValidateOnly {
+					e.topics.add(t.Topic, t.TopicID)
+				}
+			case kerr.TopicAlreadyExists.Code:
+				t.ErrorMessage = kmsg.StringPtr(fmt.Sprintf("Topic '%s' already exists.", t.Topic))
+			}
+		}
+		r.Topics = append(r.Topics, refused...)
+		return r, nil
+	}}, nil
+}
+
+func (e *Engine) checkNewTopic(t *kmsg.CreateTopicsRequestTopic) verdict {
+	if why := checkTopicName(t.Topic); why != "" {
+		return verdict{kerr.InvalidTopicException, why}
+	}
+	if len(t.ReplicaAssignment) == 0 {
+		switch {
+		case t.ReplicationFactor < -1 || t.ReplicationFactor == 0:
+			return verdict{kerr.InvalidReplicationFactor, "Replication factor must be larger than 0, or -1 to use the default value."}
+		case t.ReplicationFactor > 1:
+			return verdict{kerr.InvalidReplicationFactor, fmt.Sprintf(
+				"Unable to replicate the partition %d time(s): The target replication factor of %d cannot be reached because only 1 broker(s) are registered.",
+				t.ReplicationFactor, t.ReplicationFactor)}
+		case t.NumPartitions < -1 || t.NumPartitions == 0:
+			return verdict{kerr.InvalidPartitions, "Number of partitions was set to an invalid non-positive value."}
+		}
+	}
+	for _, a := range t.ReplicaAssignment {
+		if v := e.checkReplicas(a.Replicas); v.err != nil {
+			return v
+		}
+	}
+	for _, c := range t.Configs {
+		if why := checkTopicConfig(c.Name, c.Value); why != "" {
+			return verdict{kerr.InvalidConfig, why}
+		}
+	}
+	return verdict{}
+}
+
+// checkReplicas judges an assignment: there is one node.
+func (e *Engine) checkReplicas(replicas []int32) verdict {
+	if len(replicas) == 0 {
+		return verdict{kerr.InvalidReplicaAssignment, "The manual partition assignment includes an empty replica list."}
+	}
+	for i, r := range replicas {
+		switch {
+		case r != e.nodeID:
+			return verdict{kerr.InvalidReplicaAssignment, fmt.Sprintf("The manual partition assignment includes broker %d, but no such broker is registered.", r)}
+		case i > 0:
+			return verdict{kerr.InvalidReplicaAssignment, fmt.Sprintf("The manual partition assignment includes the broker %d more than once.", r)}
+		}
+	}
+	return verdict{}
+}
+
+// checkTopicName says, in Kafka's words, what is wrong with a topic's name; "" when nothing is.
+func checkTopicName(name string) string {
+	const longest = 249
+	switch {
+	case name == "":
+		return "Topic name is invalid: the empty string is not allowed"
+	case name == "." || name == "..":
+		return fmt.Sprintf("Topic name is invalid: '%s' is not allowed", name)
+	case len(name) > longest:
+		return fmt.Sprintf("Topic name is invalid: the length of '%s' is longer than the max allowed length %d", name, longest)
+	}
+	legal := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
+	}
+	if strings.ContainsFunc(name, func(c rune) bool { return !legal(c) }) {
+		return fmt.Sprintf("Topic name is invalid: '%s' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'", name)
+	}
+	return ""
+}
+
+// admitDeleteTopics follows which topics there are. It goes to the controller.
+func admitDeleteTopics(e *Engine, req *kmsg.DeleteTopicsRequest) (passage, error) {
+	out := *req
+	out.TopicNames = distinct(req.TopicNames, same)
+	return passage{req: &out, controller: true, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.DeleteTopicsResponse)
+		for i := range r.Topics {
+			t := &r.Topics[i]
+			if t.ErrorCode != 0 {
+				continue
+			}
+			if t.Topic != nil {
+				e.topics.remove(*t.Topic)
+			} else if name, ok := e.topics.name(t.TopicID); ok {
+				e.topics.remove(name)
+			}
+		}
+		return r, nil
+	}}, nil
+}
+
+// admitCreatePartitions bounds the count, which the data plane believes. It goes to the controller.
+func admitCreatePartitions(e *Engine, req *kmsg.CreatePartitionsRequest) (passage, error) {
+	total := 0
+	for i := range req.Topics {
+		total += int(max(req.Topics[i].Count, 0))
+	}
+	out := *req
+	out.Topics = make([]kmsg.CreatePartitionsRequestTopic, 0, len(req.Topics))
+	var refused []kmsg.CreatePartitionsResponseTopic
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		var v verdict
+		if total > maxNewPartitions {
+			v = verdict{kerr.PolicyViolation, "Unable to perform excessively large batch operation."}
+		}
+		for j := 0; j < len(t.Assignment) && v.err == nil; j++ {
+			v = e.checkReplicas(t.Assignment[j].Replicas)
+		}
+		if v.err == nil {
+			out.Topics = append(out.Topics, *t)
+			continue
+		}
+		no := kmsg.NewCreatePartitionsResponseTopic()
+		no.Topic, no.ErrorCode, no.ErrorMessage = t.Topic, v.err.Code, &v.why
+		refused = append(refused, no)
+	}
+	if len(out.Topics) == 0 {
+		resp, _ := req.ResponseKind().(*kmsg.CreatePartitionsResponse)
+		resp.Topics = refused
+		return passage{answer: resp}, nil
+	}
+	return passage{req: &out, controller: true, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.CreatePartitionsResponse)
+		r.Topics = append(r.Topics, refused...)
+		return r, nil
+	}}, nil
+}
+
+// admitElectLeaders is answered from the topics that there are: with one node every partition has its preferred leader.
+// The data plane would raise every leader epoch instead.
+func admitElectLeaders(_ *Engine, req *kmsg.ElectLeadersRequest) (passage, error) {
+	if len(req.Topics) == 0 { // Kafka leaves out partitions that need no election when it was asked for all
+		return passage{answer: req.ResponseKind()}, nil
+	}
+	topics := kmsg.NewPtrMetadataRequest()
+	topics.Version = 9
+	for _, t := range distinct(req.Topics, func(t *kmsg.ElectLeadersRequestTopic) string { return t.Topic }) {
+		asked := kmsg.NewMetadataRequestTopic()
+		asked.Topic = &t.Topic
+		topics.Topics = append(topics.Topics, asked)
+	}
+	topics.AllowAutoTopicCreation = false
+	return passage{req: topics, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		have := map[string]int{}
+		metadata, _ := resp.(*kmsg.MetadataResponse)
+		for i := range metadata.Topics {
+			if t := &metadata.Topics[i]; t.Topic != nil {
+				have[*t.Topic] = len(t.Partitions)
+			}
+		}
+		r, _ := req.ResponseKind().(*kmsg.ElectLeadersResponse)
+		for _, t := range req.Topics {
+			answer := kmsg.NewElectLeadersResponseTopic()
+			answer.Topic = t.Topic
+			for _, p := range t.Partitions {
+				one := kmsg.NewElectLeadersResponseTopicPartition()
+				one.Partition = p
+				if p >= 0 && int(p) < have[t.Topic] {
+					one.ErrorCode = kerr.ElectionNotNeeded.Code
+					one.ErrorMessage = kmsg.StringPtr("Leader election not needed for topic partition.")
+				} else {
+					one.ErrorCode = kerr.UnknownTopicOrPartition.Code
+					one.ErrorMessage = kmsg.StringPtr("No such topic as " + t.Topic)
+				}
+				answer.Partitions = append(answer.Partitions, one)
+			}
+			r.Topics = append(r.Topics, answer)
+		}
+		return r, nil
+	}}, nil
+}
+
+// admitAlterPartitionAssignments refuses replicas elsewhere, which the data plane would acknowledge and forget.
+func admitAlterPartitionAssignments(e *Engine, req *kmsg.AlterPartitionAssignmentsRequest) (passage, error) {
+	return passage{req: req, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		type partition struct {
+			topic string
+			index int32
+		}
+		bad := map[partition]verdict{}
+		for i := range req.Topics {
+			t := &req.Topics[i]
+			for j := range t.Partitions {
+				p := &t.Partitions[j]
+				if p.Replicas == nil {
+					continue
+				}
+				if v := e.checkReplicas(p.Replicas); v.err != nil {
+					bad[partition{t.Topic, p.Partition}] = v
+				}
+			}
+		}
+		r, _ := resp.(*kmsg.AlterPartitionAssignmentsResponse)
+		for i := range r.Topics {
+			t := &r.Topics[i]
+			for j := range t.Partitions {
+				p := &t.Partitions[j]
+				if v, ok := bad[partition{t.Topic, p.Partition}]; ok && p.ErrorCode == 0 {
+					p.ErrorCode, p.ErrorMessage = v.err.Code, &v.why
+				}
+			}
+		}
+		return r, nil
+	}}, nil
+}

@@ -1,0 +1,296 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// configRule judges a value as Kafka's ConfigDef does; "" means that it is good.
+type configRule func(value string) string
+
+// Obeys lists the broker properties that the data plane acts on.
+func Obeys() []string {
+	names := make([]string, 0, len(brokerConfigRules()))
+	for name := range brokerConfigRules() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// brokerConfigRules are the properties of [Options.BrokerConfigs]. The data plane makes tickers of some of them, which
+// panic for what is not positive.
+func brokerConfigRules() map[string]configRule {
+	const maxInt = math.MaxInt32
+	return map[string]configRule{
+		"message.max.bytes":                      within(0, maxInt),
+		"log.message.timestamp.type":             oneOf("CreateTime", "LogAppendTime"),
+		"log.retention.bytes":                    within(math.MinInt64, math.MaxInt64),
+		"log.retention.ms":                       within(-1, math.MaxInt64),
+		"log.segment.bytes":                      within(1<<20, maxInt),
+		"log.roll.ms":                            within(1, math.MaxInt64/1_000_000),
+		"log.cleaner.backoff.ms":                 within(1, math.MaxInt64/1_000_000),
+		"compression.type":                       anything,
+		"min.insync.replicas":                    within(1, maxInt),
+		"group.min.session.timeout.ms":           within(1, maxInt),
+		"group.max.session.timeout.ms":           within(1, maxInt),
+		"group.max.size":                         within(1, maxInt),
+		"group.consumer.heartbeat.interval.ms":   within(1, maxInt),
+		"group.consumer.session.timeout.ms":      within(1, maxInt),
+		"group.share.heartbeat.interval.ms":      within(1, maxInt),
+		"group.share.session.timeout.ms":         within(1, maxInt),
+		"group.share.delivery.count.limit":       within(2, 25),
+		"group.share.record.lock.duration.ms":    within(1000, maxInt),
+		"group.share.partition.max.record.locks": within(100, 10_000),
+		"group.share.max.share.sessions":         within(1, maxInt),
+		"group.share.max.size":                   within(1, 1000),
+		"offsets.retention.minutes":              within(1, maxInt),
+		"offsets.retention.check.interval.ms":    within(1, maxInt),
+		"transaction.max.timeout.ms":             within(1, maxInt),
+		"transactional.id.expiration.ms":         within(1, maxInt),
+	}
+}
+
+// topicConfigRules are Kafka's topic configs. Those that the data plane does not act on are kept and described.
+func topicConfigRules() map[string]configRule {
+	const maxInt = math.MaxInt32
+	long := within(0, math.MaxInt64)
+	boolean := oneOf("true", "false")
+	return map[string]configRule{
+		"cleanup.policy":                          listOf("compact", "delete"),
+		"compression.gzip.level":                  within(-1, 9),
+		"compression.lz4.level":                   within(1, 17),
+		"compression.type":                        oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+		"compression.zstd.level":                  within(-131072, 22),
+		"delete.retention.ms":                     long,
+		"file.delete.delay.ms":                    long,
+		"flush.messages":                          within(1, math.MaxInt64),
+		"flush.ms":                                long,
+		"follower.replication.throttled.replicas": anything,
+		"index.interval.bytes":                    within(0, maxInt),
+		"leader.replication.throttled.replicas":   anything,
+		"local.retention.bytes":                   within(-2, math.MaxInt64),
+		"local.retention.ms":                      within(-2, math.MaxInt64),
+		"max.compaction.lag.ms":                   within(1, math.MaxInt64),
+		"max.message.bytes":                       within(0, maxInt),
+		"message.timestamp.after.max.ms":          long,
+		"message.timestamp.before.max.ms":         long,
+		"message.timestamp.type":                  oneOf("CreateTime", "LogAppendTime"),
+		"min.cleanable.dirty.ratio":               ratio,
+		"min.compaction.lag.ms":                   long,
+		"min.insync.replicas":                     within(1, maxInt),
+		"preallocate":                             boolean,
+		"remote.log.copy.disable":                 boolean,
+		"remote.log.delete.on.disable":            boolean,
+		"remote.storage.enable":                   boolean,
+		"retention.bytes":                         within(math.MinInt64, math.MaxInt64),
+		"retention.ms":                            within(-1, math.MaxInt64),
+		"segment.bytes":                           within(1<<20, maxInt),
+		"segment.index.bytes":                     within(4, maxInt),
+		"segment.jitter.ms":                       long,
+		"segment.ms":                              within(1, math.MaxInt64),
+		"unclean.leader.election.enable":          boolean,
+	}
+}
+
+// groupConfigRules are Kafka's group configs.
+func groupConfigRules() map[string]configRule {
+	const maxInt = math.MaxInt32
+	return map[string]configRule{
+		"consumer.heartbeat.interval.ms":   within(1, maxInt),
+		"consumer.session.timeout.ms":      within(1, maxInt),
+		"share.auto.offset.reset":          anything,
+		"share.delivery.count.limit":       within(2, 25),
+		"share.heartbeat.interval.ms":      within(1, maxInt),
+		"share.isolation.level":            oneOf("read_committed", "read_uncommitted"),
+		"share.max.share.sessions":         within(1, maxInt),
+		"share.max.size":                   within(1, 1000),
+		"share.partition.max.record.locks": within(100, 10_000),
+		"share.record.lock.duration.ms":    within(1000, maxInt),
+		"share.session.timeout.ms":         within(1, maxInt),
+	}
+}
+
+func anything(string) string { return "" }
+
+func within(low, high int64) configRule {
+	return func(value string) string {
+		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		switch {
+		case err != nil:
+			return "Not a number of this type"
+		case n < low:
+			return fmt.Sprintf("Value must be at least %d", low)
+		case n > high:
+			return fmt.Sprintf("Value must be no more than %d", high)
+		}
+		return ""
+	}
+}
+
+func oneOf(values ...string) configRule {
+	return func(value string) string {
+		if slices.Contains(values, value) {
+			return ""
+		}
+		return "String must be one of: " + strings.Join(values, ", ")
+	}
+}
+
+func listOf(values ...string) configRule {
+	one := oneOf(values...)
+	return func(value string) string {
+		if value == "" { // since Kafka 4.1: neither deleted nor compacted
+			return ""
+		}
+		for part := range strings.SplitSeq(value, ",") {
+			if why := one(strings.TrimSpace(part)); why != "" {
+				return why
+			}
+		}
+		return ""
+	}
+}
+
+func ratio(value string) string {
+	if f, err := strconv.ParseFloat(value, 64); err != nil || !(f >= 0 && f <= 1) {
+		return "Value must be between 0 and 1"
+	}
+	return ""
+}
+
+// checkTopicConfig says, in Kafka's words, what is wrong with a topic's config; "" when nothing is.
+func checkTopicConfig(name string, value *string) string {
+	return checkConfig(topicConfigRules(), "topic", name, value)
+}
+
+func checkConfig(rules map[string]configRule, kind, name string, value *string) string {
+	rule, ok := rules[name]
+	if !ok {
+		return fmt.Sprintf("Unknown %s config name: %s", kind, name)
+	}
+	if value == nil {
+		return fmt.Sprintf("Null value not supported for %s configs: %s", kind, name)
+	}
+	if why := rule(*value); why != "" {
+		return fmt.Sprintf("Invalid value %s for configuration %s: %s", *value, name, why)
+	}
+	return ""
+}
+
+func checkOptions(o *Options) error {
+	var errs []error
+	if o.NodeID < 0 {
+		errs = append(errs, fmt.Errorf("node id %d is negative", o.NodeID))
+	}
+	if o.DefaultPartitions < 0 || o.DefaultPartitions > maxNewPartitions {
+		errs = append(errs, fmt.Errorf("%d default partitions are not between 1 and %d", o.DefaultPartitions, maxNewPartitions))
+	}
+	rules := brokerConfigRules()
+	for name, value := range o.BrokerConfigs {
+		rule, ok := rules[name]
+		if !ok {
+			errs = append(errs, fmt.Errorf("the data plane does not know the property %s", name))
+			continue
+		}
+		if why := rule(value); why != "" {
+			errs = append(errs, fmt.Errorf("%s=%s: %s", name, value, why))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+type resourceKey struct {
+	kind kmsg.ConfigResourceType
+	name string
+}
+
+// admitDescribeConfigs answers each resource once. Brokers' configs are the front door's.
+func admitDescribeConfigs(_ *Engine, req *kmsg.DescribeConfigsRequest) (passage, error) {
+	out := *req
+	out.Resources = distinct(req.Resources, func(r *kmsg.DescribeConfigsRequestResource) resourceKey {
+		return resourceKey{r.ResourceType, r.ResourceName}
+	})
+	return passage{req: &out}, nil
+}
+
+// admitAlterConfigs checks names and values of topics' and groups' configs, which the data plane takes on trust.
+func admitAlterConfigs(_ *Engine, req *kmsg.AlterConfigsRequest) (passage, error) {
+	out := *req
+	out.Resources = make([]kmsg.AlterConfigsRequestResource, 0, len(req.Resources))
+	var refused []kmsg.AlterConfigsResponseResource
+	for i := range req.Resources {
+		r := &req.Resources[i]
+		rules, kind, v := resourceRules(r.ResourceType)
+		for j := 0; j < len(r.Configs) && v.err == nil; j++ {
+			if why := checkConfig(rules, kind, r.Configs[j].Name, r.Configs[j].Value); why != "" {
+				v = verdict{kerr.InvalidConfig, why}
+			}
+		}
+		if v.err == nil {
+			out.Resources = append(out.Resources, *r)
+			continue
+		}
+		no := kmsg.NewAlterConfigsResponseResource()
+		no.ResourceType, no.ResourceName = r.ResourceType, r.ResourceName
+		no.ErrorCode, no.ErrorMessage = v.err.Code, &v.why
+		refused = append(refused, no)
+	}
+	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.AlterConfigsResponse)
+		r.Resources = append(r.Resources, refused...)
+		return r, nil
+	}}, nil
+}
+
+// admitIncrementalAlterConfigs is [admitAlterConfigs] for the newer API. A deletion needs a known name only.
+func admitIncrementalAlterConfigs(_ *Engine, req *kmsg.IncrementalAlterConfigsRequest) (passage, error) {
+	out := *req
+	out.Resources = make([]kmsg.IncrementalAlterConfigsRequestResource, 0, len(req.Resources))
+	var refused []kmsg.IncrementalAlterConfigsResponseResource
+	for i := range req.Resources {
+		r := &req.Resources[i]
+		rules, kind, v := resourceRules(r.ResourceType)
+		for j := 0; j < len(r.Configs) && v.err == nil; j++ {
+			c := &r.Configs[j]
+			if _, known := rules[c.Name]; known && c.Op == kmsg.IncrementalAlterConfigOpDelete {
+				continue
+			}
+			if why := checkConfig(rules, kind, c.Name, c.Value); why != "" {
+				v = verdict{kerr.InvalidConfig, why}
+			}
+		}
+		if v.err == nil {
+			out.Resources = append(out.Resources, *r)
+			continue
+		}
+		no := kmsg.NewIncrementalAlterConfigsResponseResource()
+		no.ResourceType, no.ResourceName = r.ResourceType, r.ResourceName
+		no.ErrorCode, no.ErrorMessage = v.err.Code, &v.why
+		refused = append(refused, no)
+	}
+	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.IncrementalAlterConfigsResponse)
+		r.Resources = append(r.Resources, refused...)
+		return r, nil
+	}}, nil
+}
+
+// resourceRules are the rules for a kind of resource whose configs the data plane keeps.
+func resourceRules(t kmsg.ConfigResourceType) (map[string]configRule, string, verdict) {
+	switch t {
+	case kmsg.ConfigResourceTypeTopic:
+		return topicConfigRules(), "topic", verdict{}
+	case kmsg.ConfigResourceTypeGroupConfig:
+		return groupConfigRules(), "group", verdict{}
+	default:
+		return nil, "", verdict{kerr.InvalidRequest, fmt.Sprintf("Unhandled resource type %d", t)}
+	}
+}

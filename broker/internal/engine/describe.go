@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// admitMetadata never creates topics (that is CreateTopics' work, by the front door), answers unknown topic ids, of
+// which the data plane would answer only one, and gives partitions in their order.
+func admitMetadata(e *Engine, req *kmsg.MetadataRequest) (passage, error) {
+	out := *req
+	out.AllowAutoTopicCreation = false
+	if req.Version == 0 && len(req.Topics) == 0 { // means all, which the data plane knows as null of version 1
+		out.Version, out.Topics = 1, nil
+	}
+	var unknown []kmsg.MetadataResponseTopic
+	if req.Topics != nil && req.Version >= 10 {
+		out.Topics = make([]kmsg.MetadataRequestTopic, 0, len(req.Topics))
+		for _, t := range distinct(req.Topics, func(t *kmsg.MetadataRequestTopic) [16]byte { return keyOf(t) }) {
+			if t.TopicID == ([16]byte{}) {
+				continue
+			}
+			if _, known := e.topics.name(t.TopicID); known {
+				out.Topics = append(out.Topics, t)
+				continue
+			}
+			missing := kmsg.NewMetadataResponseTopic()
+			missing.TopicID = t.TopicID
+			missing.ErrorCode = kerr.UnknownTopicID.Code
+			unknown = append(unknown, missing)
+		}
+		for _, t := range req.Topics {
+			if t.TopicID == ([16]byte{}) {
+				out.Topics = append(out.Topics, t)
+			}
+		}
+	}
+	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.MetadataResponse)
+		r.Version = req.Version
+		r.ControllerID = e.nodeID
+		r.Topics = append(r.Topics, unknown...)
+		for i := range r.Topics {
+			slices.SortFunc(r.Topics[i].Partitions, func(a, b kmsg.MetadataResponseTopicPartition) int {
+				return cmp.Compare(a.Partition, b.Partition)
+			})
+		}
+		return r, nil
+	}}, nil
+}
+
+func keyOf(t *kmsg.MetadataRequestTopic) [16]byte { return t.TopicID }
+
+// admitDescribeCluster names the controller that clients know.
+func admitDescribeCluster(e *Engine, req *kmsg.DescribeClusterRequest) (passage, error) {
+	return passage{req: req, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.DescribeClusterResponse)
+		r.ControllerID = e.nodeID
+		return r, nil
+	}}, nil
+}
+
+// admitDescribeTopicPartitions gives the eligible leader replicas as empty lists: Java's admin dies of the null ones.
+// The data plane hangs up on a cursor that it does not like.
+func admitDescribeTopicPartitions(_ *Engine, req *kmsg.DescribeTopicPartitionsRequest) (passage, error) {
+	if c := req.Cursor; c != nil {
+		if c.Partition < 0 {
+			return passage{}, refuse(req, kerr.InvalidRequest, "the cursor's partition is negative")
+		}
+		named := len(req.Topics) == 0 || c.Topic == "" || slices.ContainsFunc(req.Topics,
+			func(t kmsg.DescribeTopicPartitionsRequestTopic) bool { return t.Topic == c.Topic })
+		if !named {
+			return passage{}, refuse(req, kerr.InvalidRequest, "the cursor's topic is not among the topics")
+		}
+	}
+	return passage{req: req, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.DescribeTopicPartitionsResponse)
+		for i := range r.Topics {
+			for j := range r.Topics[i].Partitions {
+				p := &r.Topics[i].Partitions[j]
+				if p.EligibleLeaderReplicas == nil {
+					p.EligibleLeaderReplicas = []int32{}
+				}
+				if p.LastKnownELR == nil {
+					p.LastKnownELR = []int32{}
+				}
+			}
+		}
+		return r, nil
+	}}, nil
+}
+
+// admitListGroups writes the filters as the data plane compares them: Java sends "Classic" and "Consumer", and since
+// Kafka 4.0 states are compared without regard to case.
+func admitListGroups(_ *Engine, req *kmsg.ListGroupsRequest) (passage, error) {
+	out := *req
+	out.TypesFilter = make([]string, 0, len(req.TypesFilter))
+	for _, t := range req.TypesFilter {
+		out.TypesFilter = append(out.TypesFilter, strings.ToLower(t))
+	}
+	out.StatesFilter = make([]string, 0, len(req.StatesFilter))
+	for _, s := range req.StatesFilter {
+		out.StatesFilter = append(out.StatesFilter, groupState(s))
+	}
+	return passage{req: &out}, nil
+}
+
+// groupState spells a group state as the data plane does.
+func groupState(s string) string {
+	states := []string{
+		"Empty", "Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Dead",
+	}
+	for _, known := range states {
+		if strings.EqualFold(s, known) {
+			return known
+		}
+	}
+	return s
+}
+
+func admitDescribeGroups(_ *Engine, req *kmsg.DescribeGroupsRequest) (passage, error) {
+	out := *req
+	out.Groups = distinct(req.Groups, same)
+	return passage{req: &out}, nil
+}
+
+func admitConsumerGroupDescribe(_ *Engine, req *kmsg.ConsumerGroupDescribeRequest) (passage, error) {
+	out := *req
+	out.Groups = distinct(req.Groups, same)
+	return passage{req: &out}, nil
+}
+
+func admitShareGroupDescribe(_ *Engine, req *kmsg.ShareGroupDescribeRequest) (passage, error) {
+	out := *req
+	out.GroupIDs = distinct(req.GroupIDs, same)
+	return passage{req: &out}, nil
+}
+
+func admitDescribeShareGroupOffsets(_ *Engine, req *kmsg.DescribeShareGroupOffsetsRequest) (passage, error) {
+	out := *req
+	out.Groups = distinct(req.Groups, func(g *kmsg.DescribeShareGroupOffsetsRequestGroup) string { return g.GroupID })
+	return passage{req: &out}, nil
+}
+
+func admitDescribeTransactions(_ *Engine, req *kmsg.DescribeTransactionsRequest) (passage, error) {
+	out := *req
+	out.TransactionalIDs = distinct(req.TransactionalIDs, same)
+	return passage{req: &out}, nil
+}
+
+func admitFindCoordinator(_ *Engine, req *kmsg.FindCoordinatorRequest) (passage, error) {
+	out := *req
+	out.CoordinatorKeys = distinct(req.CoordinatorKeys, same)
+	return passage{req: &out}, nil
+}
+
+func admitOffsetFetch(_ *Engine, req *kmsg.OffsetFetchRequest) (passage, error) {
+	out := *req
+	out.Groups = distinct(req.Groups, func(g *kmsg.OffsetFetchRequestGroup) string { return g.Group })
+	return passage{req: &out}, nil
+}

@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// ErrClosed answers requests of a closed [Engine] or [Client].
+var ErrClosed = errors.New("engine is closed")
+
+// RefusedError says that the guard refused a whole request. The front door answers Code in the request's own shape.
+type RefusedError struct {
+	Key  int16
+	Code int16 // a Kafka error code
+	Why  string
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("request with key %d refused: %s: %s", e.Key, kerr.TypedErrorForCode(e.Code).Message, e.Why)
+}
+
+// AcksError says that a Produce with acks=0 failed; Kafka closes the connection then. It names the first partition
+// that failed.
+type AcksError struct {
+	Topic     string
+	Partition int32
+	Code      int16
+}
+
+func (e *AcksError) Error() string {
+	return fmt.Sprintf("produce with acks=0 to %s-%d: %s", e.Topic, e.Partition, kerr.TypedErrorForCode(e.Code).Message)
+}

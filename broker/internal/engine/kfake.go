@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// kfakePlane is franz-go's kfake in this process, reached over [memLink].
+//
+// Its nodes count from 0 and its controller stays the node that was there first, so that with another node.id topics
+// are made over a link to node 0, whose listener outlives its node.
+type kfakePlane struct {
+	cluster    *kfake.Cluster
+	data       *memListener // of node.id
+	controller *memListener // of the node that kfake started with; the same as data when node.id is 0
+
+	frames sync.Pool
+
+	mu    sync.Mutex
+	links map[*memLink]struct{}
+	gone  sync.WaitGroup // one for each open link
+	down  bool
+}
+
+func startKfake(o Options) (*kfakePlane, error) {
+	p := &kfakePlane{links: map[*memLink]struct{}{}}
+	p.frames.New = func() any { return new([]byte) }
+
+	var last *memListener
+	opts := []kfake.Opt{
+		kfake.NumBrokers(1),
+		kfake.ClusterID(o.ClusterID),
+		kfake.DefaultNumPartitions(max(o.DefaultPartitions, 1)),
+		kfake.ListenFn(func(string, string) (net.Listener, error) {
+			// kfake splits the port off to answer it; the front door answers its own.
+			last = newMemListener(1, p.controller == nil && o.NodeID != 0)
+			if p.controller == nil {
+				p.controller = last
+			}
+			return last, nil
+		}),
+		kfake.WithLogger(slogger{o.Log}),
+	}
+	if o.Dir != "" {
+		opts = append(opts, kfake.DataDir(o.Dir))
+	}
+	if o.SyncWrites {
+		opts = append(opts, kfake.SyncWrites())
+	}
+	if len(o.BrokerConfigs) > 0 {
+		opts = append(opts, kfake.BrokerConfigs(o.BrokerConfigs))
+	}
+	cluster, err := kfake.NewCluster(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("start the data plane: %w", err)
+	}
+	p.cluster = cluster
+	if o.NodeID != 0 {
+		_, _, err := cluster.AddNode(o.NodeID, 0)
+		if err == nil {
+			err = cluster.RemoveNode(0)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("name the data plane's node %d: %w", o.NodeID, err), p.close())
+		}
+	}
+	p.data = last
+	return p, nil
+}
+
+func (p *kfakePlane) open(controller bool) (link, error) {
+	var l *memLink
+	l = newMemLink(&p.frames, func() { p.forget(l) })
+	p.mu.Lock()
+	if p.down {
+		p.mu.Unlock()
+		return nil, ErrClosed
+	}
+	p.links[l] = struct{}{}
+	p.gone.Add(1)
+	p.mu.Unlock()
+	to := p.data
+	if controller {
+		to = p.controller
+	}
+	if err := to.dial(l); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (p *kfakePlane) forget(l *memLink) {
+	p.mu.Lock()
+	delete(p.links, l)
+	p.mu.Unlock()
+	p.gone.Done()
+}
+
+// count tells how many links are open.
+func (p *kfakePlane) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.links)
+}
+
+func (p *kfakePlane) close() error {
+	p.mu.Lock()
+	p.down = true
+	p.mu.Unlock()
+	p.cluster.Close() // writes the state, then drops its ends of the links
+	p.controller.hangUp()
+	if p.data != nil {
+		p.data.hangUp()
+	}
+	p.mu.Lock()
+	left := make([]*memLink, 0, len(p.links))
+	for l := range p.links {
+		left = append(left, l)
+	}
+	p.mu.Unlock()
+	for _, l := range left {
+		l.close()
+	}
+	p.gone.Wait()
+	return nil
+}
+
+// slogger passes kfake's lines on.
+type slogger struct{ log *slog.Logger }
+
+func (s slogger) Logf(level kfake.LogLevel, format string, args ...any) {
+	if s.log == nil {
+		return
+	}
+	var to slog.Level
+	switch level {
+	case kfake.LogLevelError:
+		to = slog.LevelError
+	case kfake.LogLevelWarn:
+		to = slog.LevelWarn
+	default: // what kfake calls info is a line for each odd request
+		to = slog.LevelDebug
+	}
+	ctx := context.Background()
+	if s.log.Enabled(ctx, to) {
+		s.log.LogAttrs(ctx, to, "data plane", slog.String("text", fmt.Sprintf(format, args...)))
+	}
+}

@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// linger is how long a client keeps its link after an answer: most clients ask again at once.
+	linger = 100 * time.Millisecond
+	// maxIdleLinks bounds the links that wait for a lessee; each has three goroutines and some 10 KB.
+	maxIdleLinks = 32
+)
+
+// leases gives links to clients for as long as they need them.
+//
+// A link is leased with a client's first unanswered request and stays for a short linger after the answer; then it
+// waits for another client. A link whose client vanished in the middle is closed, which cancels what it waited for.
+// Safe for concurrent use; it guards the lease fields of every [Client].
+type leases struct {
+	open   func(controller bool) (link, error)
+	linger time.Duration
+
+	mu     sync.Mutex
+	idle   []link // the last one in is the first out, so that the others stay cold
+	oldest *Client
+	newest *Client // the lingering clients, a list in the order in which they got their answers
+	timer  *time.Timer
+	armed  bool
+	closed bool
+}
+
+// lease is the part of a Client that its leases guard.
+type lease struct {
+	link   link
+	busy   bool // a request is in flight
+	gone   bool // the client vanished
+	pinned int  // share sessions, which are tied to the link
+	since  time.Time
+	older  *Client
+	newer  *Client
+}
+
+// take gives c a link for one request.
+func (p *leases) take(c *Client) (link, error) {
+	p.mu.Lock()
+	switch {
+	case p.closed || c.lease.gone:
+		p.mu.Unlock()
+		return nil, ErrClosed
+	case c.lease.busy:
+		p.mu.Unlock()
+		return nil, errBusy
+	}
+	c.lease.busy = true
+	if l := c.lease.link; l != nil {
+		p.unlinger(c)
+		p.mu.Unlock()
+		return l, nil
+	}
+	if n := len(p.idle); n > 0 {
+		l := p.idle[n-1]
+		p.idle[n-1] = nil
+		p.idle = p.idle[:n-1]
+		c.lease.link = l
+		p.mu.Unlock()
+		return l, nil
+	}
+	p.mu.Unlock()
+
+	l, err := p.open(false)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		c.lease.busy = false
+		return nil, err
+	}
+	if p.closed || c.lease.gone {
+		c.lease.busy = false
+		go l.close()
+		return nil, ErrClosed
+	}
+	c.lease.link = l
+	return l, nil
+}
+
+// answered ends a request of c. failed links are not used again; pins is how many share sessions it has open now.
+func (p *leases) answered(c *Client, failed bool, pins int) {
+	p.mu.Lock()
+	l := c.lease.link
+	c.lease.busy = false
+	c.lease.pinned = pins
+	var discard link
+	switch {
+	case l == nil: // closed meanwhile
+	case failed || p.closed || c.lease.gone:
+		c.lease.link, discard = nil, l
+	case pins > 0:
+	default:
+		p.lingers(c)
+	}
+	p.mu.Unlock()
+	if discard != nil {
+		discard.close()
+	}
+}
+
+// drop takes the link away from a client that is gone.
+func (p *leases) drop(c *Client) {
+	p.mu.Lock()
+	l := c.lease.link
+	c.lease.gone = true
+	c.lease.link = nil
+	if l != nil && !c.lease.busy && c.lease.pinned == 0 {
+		p.unlinger(c)
+		l = p.giveBack(l)
+	}
+	p.mu.Unlock()
+	if l != nil {
+		l.close()
+	}
+}
+
+// giveBack makes l idle, or returns it when it is to be closed instead.
+func (p *leases) giveBack(l link) (discard link) {
+	if p.closed || len(p.idle) >= maxIdleLinks || l.bulky() {
+		return l
+	}
+	p.idle = append(p.idle, l)
+	return nil
+}
+
+// lingers puts c at the end of the list.
+func (p *leases) lingers(c *Client) {
+	c.lease.since = time.Now()
+	c.lease.older, c.lease.newer = p.newest, nil
+	if p.newest != nil {
+		p.newest.lease.newer = c
+	} else {
+		p.oldest = c
+	}
+	p.newest = c
+	p.arm(p.linger)
+}
+
+// unlinger takes c out of the list.
+func (p *leases) unlinger(c *Client) {
+	if c.lease.older == nil && p.oldest != c {
+		return // a pinned link does not linger
+	}
+	if c.lease.older != nil {
+		c.lease.older.lease.newer = c.lease.newer
+	} else {
+		p.oldest = c.lease.newer
+	}
+	if c.lease.newer != nil {
+		c.lease.newer.lease.older = c.lease.older
+	} else {
+		p.newest = c.lease.older
+	}
+	c.lease.older, c.lease.newer = nil, nil
+}
+
+func (p *leases) arm(d time.Duration) {
+	if p.armed || p.closed {
+		return
+	}
+	p.armed = true
+	if p.timer == nil {
+		p.timer = time.AfterFunc(d, p.sweep)
+		return
+	}
+	p.timer.Reset(d)
+}
+
+// sweep ends the leases that have lingered long enough.
+func (p *leases) sweep() {
+	p.mu.Lock()
+	p.armed = false
+	var discard []link
+	for c := p.oldest; c != nil && !p.closed; c = p.oldest {
+		if wait := p.linger - time.Since(c.lease.since); wait > 0 {
+			p.arm(wait)
+			break
+		}
+		p.unlinger(c)
+		l := c.lease.link
+		c.lease.link = nil
+		if l = p.giveBack(l); l != nil {
+			discard = append(discard, l)
+		}
+	}
+	p.mu.Unlock()
+	for _, l := range discard {
+		l.close()
+	}
+}
+
+// close ends all leases; the links themselves are closed with their plane.
+func (p *leases) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.idle = nil
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}
+
+// idleLinks counts the links without a lessee.
+func (p *leases) idleLinks() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.idle)
+}

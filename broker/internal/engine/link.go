@@ -1,0 +1,33 @@
+package engine
+
+import (
+	"net/netip"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// plane is a data plane that links can be opened to: kfake in this process, and later an engine by address.
+type plane interface {
+	// open makes a link. controller asks for one whose requests reach the controller.
+	open(controller bool) (link, error)
+	// close ends the plane; every open link answers what it has in flight with an error.
+	close() error
+}
+
+// link carries requests to a data plane, one at a time, as a Kafka connection does.
+// Its methods are called by its lessee alone, but close may be called at any time.
+type link interface {
+	// send hands req over and returns at once. answer is called exactly once, on a goroutine of the link that
+	// must not be held up; the link takes the next request from within it already.
+	send(from lessee, req kmsg.Request, answer func(kmsg.Response, error))
+	// bulky tells whether the link holds so much memory that a new one is cheaper than keeping it.
+	bulky() bool
+	// close ends the link and answers a request in flight with [ErrClosed].
+	close()
+}
+
+// lessee is who the data plane should see at the other end of a link.
+type lessee struct {
+	remote   netip.AddrPort
+	clientID string
+}

@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"hash/crc32"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// admitProduce lets the good batches of a request pass.
+//
+// Refused batches are answered here, as are topic ids that are not known, of which the data plane does not survive
+// two; it gets names (version 12) only. acks=0 becomes acks=1, so that the client's link tells what became of it.
+func admitProduce(e *Engine, req *kmsg.ProduceRequest) (passage, error) {
+	n := len(req.Topics)
+	for i := range req.Topics {
+		n += len(req.Topics[i].Partitions)
+	}
+	if n > maxElements {
+		return passage{}, refuse(req, kerr.InvalidRequest, "too many elements")
+	}
+	out := *req
+	if out.Acks == 0 {
+		out.Acks = 1
+	}
+	byID := req.Version >= firstProduceByID
+	if byID {
+		out.Version = firstProduceByID - 1
+	}
+	out.Topics = make([]kmsg.ProduceRequestTopic, 0, len(req.Topics))
+	var refused []kmsg.ProduceResponseTopic
+	var ids map[string][16]byte // of the topics that were asked for by id
+	if byID {
+		ids = make(map[string][16]byte, len(req.Topics))
+	}
+	crc := crc32.MakeTable(crc32.Castagnoli) // the table itself is made once
+	for i := range req.Topics {
+		t := req.Topics[i]
+		if byID {
+			name, known := e.topics.name(t.TopicID)
+			if !known {
+				refused = append(refused, refuseTopic(&t, kerr.UnknownTopicID))
+				continue
+			}
+			t.Topic = name
+			ids[name] = t.TopicID
+			t.TopicID = [16]byte{}
+		}
+		good, bad := sift(t.Partitions, req.Version, crc)
+		if len(bad) > 0 {
+			refused = append(refused, kmsg.ProduceResponseTopic{Topic: t.Topic, TopicID: ids[t.Topic], Partitions: bad})
+		}
+		if t.Partitions = good; len(good) > 0 {
+			out.Topics = append(out.Topics, t)
+		}
+	}
+	if len(out.Topics) == 0 {
+		resp, _ := req.ResponseKind().(*kmsg.ProduceResponse)
+		resp.Topics = refused
+		return passage{answer: resp}, nil
+	}
+	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.ProduceResponse)
+		r.Version = req.Version
+		for i := range r.Topics {
+			r.Topics[i].TopicID = ids[r.Topics[i].Topic]
+		}
+		r.Topics = merge(r.Topics, refused)
+		return r, nil
+	}}, nil
+}
+
+// firstProduceByID is the version of Produce that names topics by id.
+const firstProduceByID = 13
+
+// sift parts the batches that may pass from the answers to the others. It allocates nothing when all are good.
+func sift(all []kmsg.ProduceRequestTopicPartition, version int16, crc *crc32.Table) (good []kmsg.ProduceRequestTopicPartition, bad []kmsg.ProduceResponseTopicPartition) {
+	good = all
+	for i := range all {
+		v := checkBatch(all[i].Records, version, crc)
+		if v.err == nil {
+			if bad != nil {
+				good = append(good, all[i])
+			}
+			continue
+		}
+		if bad == nil {
+			good = append(make([]kmsg.ProduceRequestTopicPartition, 0, len(all)-1), all[:i]...)
+		}
+		bad = append(bad, refusePartition(all[i].Partition, v.err, v.why))
+	}
+	return good, bad
+}
+
+func refuseTopic(t *kmsg.ProduceRequestTopic, err *kerr.Error) kmsg.ProduceResponseTopic {
+	out := kmsg.NewProduceResponseTopic()
+	out.Topic, out.TopicID = t.Topic, t.TopicID
+	for i := range t.Partitions {
+		out.Partitions = append(out.Partitions, refusePartition(t.Partitions[i].Partition, err, err.Description))
+	}
+	return out
+}
+
+func refusePartition(partition int32, err *kerr.Error, why string) kmsg.ProduceResponseTopicPartition {
+	out := kmsg.NewProduceResponseTopicPartition()
+	out.Partition = partition
+	out.ErrorCode = err.Code
+	out.ErrorMessage = &why
+	out.BaseOffset, out.LogStartOffset, out.LogAppendTime = -1, -1, -1
+	return out
+}
+
+// merge adds the refused partitions to the topics that were answered.
+func merge(topics, refused []kmsg.ProduceResponseTopic) []kmsg.ProduceResponseTopic {
+next:
+	for _, r := range refused {
+		for i := range topics {
+			if topics[i].Topic == r.Topic && topics[i].TopicID == r.TopicID {
+				topics[i].Partitions = append(topics[i].Partitions, r.Partitions...)
+				continue next
+			}
+		}
+		topics = append(topics, r)
+	}
+	return topics
+}

@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// rules lists every API that the data plane serves for clients, with what the guard does about it. An API that is
+// absent never reaches the data plane: those about security, quotas, features and the connection itself are the front
+// door's, telemetry is served by no broker without a receiver for it, DescribeQuorum and replication have no engine.
+//
+// What differs from Kafka and is not corrected here: ThrottleMillis is 0; OffsetForLeaderEpoch and the epochs that
+// Fetch compares count the engine's starts; CreatePartitions to the count that there is succeeds.
+func rules() map[int16]rule {
+	return map[int16]rule{
+		int16(kmsg.Produce):     {counted: true, admit: on(admitProduce)},
+		int16(kmsg.Fetch):       {counted: true, admit: on(admitFetch)},
+		int16(kmsg.ListOffsets): {},
+		int16(kmsg.Metadata):    {admit: on(admitMetadata)},
+
+		int16(kmsg.OffsetCommit):    {},
+		int16(kmsg.OffsetFetch):     {admit: on(admitOffsetFetch)},
+		int16(kmsg.FindCoordinator): {admit: on(admitFindCoordinator)},
+		int16(kmsg.JoinGroup):       {},
+		int16(kmsg.Heartbeat):       {},
+		int16(kmsg.LeaveGroup):      {},
+		int16(kmsg.SyncGroup):       {},
+		int16(kmsg.DescribeGroups):  {admit: on(admitDescribeGroups)},
+		int16(kmsg.ListGroups):      {admit: on(admitListGroups)},
+		int16(kmsg.DeleteGroups):    {},
+		int16(kmsg.OffsetDelete):    {},
+
+		int16(kmsg.CreateTopics):         {admit: on(admitCreateTopics)},
+		int16(kmsg.DeleteTopics):         {admit: on(admitDeleteTopics)},
+		int16(kmsg.DeleteRecords):        {},
+		int16(kmsg.CreatePartitions):     {admit: on(admitCreatePartitions)},
+		int16(kmsg.OffsetForLeaderEpoch): {},
+
+		int16(kmsg.InitProducerID):       {},
+		int16(kmsg.AddPartitionsToTxn):   {},
+		int16(kmsg.AddOffsetsToTxn):      {},
+		int16(kmsg.EndTxn):               {},
+		int16(kmsg.TxnOffsetCommit):      {},
+		int16(kmsg.DescribeProducers):    {},
+		int16(kmsg.DescribeTransactions): {admit: on(admitDescribeTransactions)},
+		int16(kmsg.ListTransactions):     {},
+
+		int16(kmsg.DescribeConfigs):            {admit: on(admitDescribeConfigs)},
+		int16(kmsg.AlterConfigs):               {admit: on(admitAlterConfigs)},
+		int16(kmsg.IncrementalAlterConfigs):    {admit: on(admitIncrementalAlterConfigs)},
+		int16(kmsg.ListConfigResources):        {},
+		int16(kmsg.DescribeLogDirs):            {},
+		int16(kmsg.ElectLeaders):               {admit: on(admitElectLeaders)},
+		int16(kmsg.AlterPartitionAssignments):  {admit: on(admitAlterPartitionAssignments)},
+		int16(kmsg.ListPartitionReassignments): {},
+		int16(kmsg.DescribeCluster):            {admit: on(admitDescribeCluster)},
+		int16(kmsg.DescribeTopicPartitions):    {admit: on(admitDescribeTopicPartitions)},
+
+		int16(kmsg.ConsumerGroupHeartbeat):    {},
+		int16(kmsg.ConsumerGroupDescribe):     {admit: on(admitConsumerGroupDescribe)},
+		int16(kmsg.ShareGroupHeartbeat):       {},
+		int16(kmsg.ShareGroupDescribe):        {admit: on(admitShareGroupDescribe)},
+		int16(kmsg.ShareFetch):                {admit: on(admitShareFetch)},
+		int16(kmsg.ShareAcknowledge):          {},
+		int16(kmsg.DescribeShareGroupOffsets): {admit: on(admitDescribeShareGroupOffsets)},
+		int16(kmsg.AlterShareGroupOffsets):    {},
+		int16(kmsg.DeleteShareGroupOffsets):   {},
+	}
+}
+
+// offer is what of the data plane's versions clients may use.
+func (e *Engine) offer(has *kmsg.ApiVersionsResponse) map[int16]VersionRange {
+	out := make(map[int16]VersionRange, len(e.rules))
+	for _, k := range has.ApiKeys {
+		r, ok := e.rules[k.ApiKey]
+		known := kmsg.RequestForKey(k.ApiKey)
+		if !ok || known == nil {
+			continue
+		}
+		v := VersionRange{Min: k.MinVersion, Max: min(k.MaxVersion, known.MaxVersion())}
+		if r.max != 0 {
+			v.Max = min(v.Max, r.max)
+		}
+		out[k.ApiKey] = v
+	}
+	return out
+}
