@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // An entry is the value of one Kafka record, and one change:
@@ -145,11 +146,7 @@ func (r *reader) record(kind uint64) Record {
 	case typeSetFeature:
 		return SetFeature{Name: r.string(), Level: r.int16()}
 	case typeSetScram:
-		rec := SetScram{User: r.string()}
-		rec.ScramCredential = ScramCredential{
-			Mechanism: r.mechanism(), Salt: r.bytes(), StoredKey: r.bytes(), ServerKey: r.bytes(), Iterations: r.int32(),
-		}
-		return rec
+		return SetScram{User: r.string(), ScramCredential: r.credential()}
 	case typeRemoveScram:
 		return RemoveScram{User: r.string(), Mechanism: r.mechanism()}
 	case typeSetConfig:
@@ -265,7 +262,16 @@ func (r *reader) int16() int16 {
 
 func (r *reader) string() string { return string(r.span(r.uvarint())) }
 
-func (r *reader) bytes() []byte { return append([]byte(nil), r.span(r.uvarint())...) }
+// credential keeps its salt and keys in one piece of memory: there can be millions.
+func (r *reader) credential() ScramCredential {
+	c := ScramCredential{Mechanism: r.mechanism()}
+	salt, stored, server := r.span(r.uvarint()), r.span(r.uvarint()), r.span(r.uvarint())
+	all := slices.Concat(salt, stored, server)
+	n, m := len(salt), len(salt)+len(stored)
+	c.Salt, c.StoredKey, c.ServerKey = all[:n:n], all[n:m:m], all[m:]
+	c.Iterations = r.int32()
+	return c
+}
 
 // mechanism is a string that is nearly always one of two, which need no memory of their own.
 func (r *reader) mechanism() string {

@@ -132,16 +132,19 @@ func (l *topicLog) end(ctx context.Context) (int64, error) {
 
 // append makes values the next entries, all in one batch, and returns when they are durable.
 func (l *topicLog) append(ctx context.Context, values [][]byte) error {
-	errs := make([]error, len(values))
-	for i, v := range values {
-		r := &kgo.Record{Topic: topic, Value: v}
-		l.client.Produce(ctx, r, func(_ *kgo.Record, err error) { errs[i] = err })
+	var refused error // one for all: it was one batch. Written by kgo, which calls one promise at a time.
+	for _, v := range values {
+		l.client.Produce(ctx, &kgo.Record{Topic: topic, Value: v}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				refused = err
+			}
+		})
 	}
 	if err := l.client.Flush(ctx); err != nil {
 		return fmt.Errorf("write metadata log: %w", err)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("write metadata log: %w", err)
+	if refused != nil {
+		return fmt.Errorf("write metadata log: %w", refused)
 	}
 	return nil
 }

@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t testing.TB, o Options) *Store {
 	t.Helper()
@@ -74,6 +76,149 @@ func TestFolderIsForOneStore(t *testing.T) {
 	open(t, Options{Dir: dir})
 	if _, err := Open(t.Context(), Options{Dir: dir}); !errors.Is(err, ErrInUse) {
 		t.Errorf("Open() of a folder in use = %v, want %v", err, ErrInUse)
+	}
+}
+
+func TestLogOfAnotherClusterIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, Options{Dir: dir, ClusterID: "ours"})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Options{Dir: dir, ClusterID: "theirs"}); err == nil {
+		t.Error("Open() with another cluster id succeeds")
+	}
+	if id := open(t, Options{Dir: dir}).Image().ClusterID(); id != "ours" {
+		t.Errorf("ClusterID() = %q, want ours", id)
+	}
+}
+
+func TestNewLogBeginsAsToldAndOnlyOnce(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		s := open(t, Options{Dir: dir, Bootstrap: []Record{SetFeature{Name: MetadataVersion, Level: 20}}})
+		if got := s.Image().Feature(MetadataVersion); got != 20 || s.Image().Offset() != 1 {
+			t.Errorf("metadata.version = %d after %d entries, want 20 after 1", got, s.Image().Offset())
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := open(t, Options{}).Image().Feature(MetadataVersion); got != newClusterLevel {
+		t.Errorf("metadata.version of a new cluster = %d, want %d", got, newClusterLevel)
+	}
+}
+
+func TestWaitingChangesShareABatch(t *testing.T) {
+	s := open(t, Options{})
+	const appenders = 200
+	var batches atomic.Int64
+	release := make(chan struct{})
+	s.log.cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		s.log.cluster.KeepControl()
+		if batches.Add(1) == 1 {
+			s.log.cluster.SleepControl(func() { <-release })
+		}
+		return nil, nil, false
+	})
+	var wg sync.WaitGroup
+	var queued atomic.Int64
+	for i := range appenders {
+		wg.Go(func() {
+			name := fmt.Sprint(i)
+			queued.Add(1)
+			if err := s.Append(t.Context(), SetConfig{Resource: Resource{Type: ResourceBroker}, Name: name, Value: &name}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for queued.Load() < appenders || batches.Load() == 0 {
+		runtime.Gosched()
+	}
+	close(release)
+	wg.Wait()
+	if n := batches.Load(); n > appenders/2 {
+		t.Errorf("%d changes took %d batches", appenders, n)
+	}
+	if n := len(s.Image().Configs(Resource{Type: ResourceBroker})); n != appenders {
+		t.Errorf("%d of %d changes applied", n, appenders)
+	}
+}
+
+func TestUpdateAsksAgainWhenAnotherChangeWon(t *testing.T) {
+	s := open(t, Options{})
+	if err := s.Append(t.Context(), alice()); err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	err := s.Update(t.Context(), func(i *Image) ([]Record, error) {
+		asked++
+		if asked == 1 { // somebody else removes her between admission and the log
+			if err := s.Append(t.Context(), RemoveScram{User: "alice", Mechanism: ScramSHA256}); err != nil {
+				t.Fatal(err)
+			}
+		} else if !slices.Contains(i.Users(), "alice") {
+			return nil, errNobody
+		}
+		return []Record{RemoveScram{User: "alice", Mechanism: ScramSHA256}}, nil
+	})
+	if !errors.Is(err, errNobody) || asked != 2 {
+		t.Errorf("Update() = %v after asking %d times, want %v after 2", err, asked, errNobody)
+	}
+	err = s.Update(t.Context(), func(*Image) ([]Record, error) {
+		return []Record{RemoveScram{User: "alice", Mechanism: ScramSHA256}}, nil
+	})
+	if !errors.Is(err, ErrNotFound) {
+		t.Errorf("Update() that insists = %v, want %v", err, ErrNotFound)
+	}
+}
+
+var errNobody = errors.New("nobody there")
+
+func TestOfManyRemovalsOneSucceeds(t *testing.T) {
+	s := open(t, Options{})
+	if err := s.Append(t.Context(), alice()); err != nil {
+		t.Fatal(err)
+	}
+	var removed atomic.Int64
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			switch err := s.Append(t.Context(), RemoveScram{User: "alice", Mechanism: ScramSHA256}); {
+			case err == nil:
+				removed.Add(1)
+			case !errors.Is(err, ErrNotFound):
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := removed.Load(); n != 1 {
+		t.Errorf("%d removals succeeded, want 1", n)
+	}
+}
+
+func TestClosedStoreAnswers(t *testing.T) {
+	s := open(t, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Append(ctx, alice()); err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("Append() with a cancelled context = %v", err)
+	}
+	if err := s.Append(t.Context(), SetFeature{Name: "big", Level: 1}, SetConfig{Resource: broker1, Name: strings.Repeat("n", maxEntry)}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("Append() of too much = %v, want %v", err, ErrInvalid)
+	}
+	if err := s.Append(t.Context()); err != nil {
+		t.Errorf("Append() of nothing = %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Append(t.Context(), alice()); !errors.Is(err, ErrClosed) {
+		t.Errorf("Append() to a closed store = %v, want %v", err, ErrClosed)
+	}
+	if s.Image() == nil {
+		t.Error("a closed store has no image")
 	}
 }
 

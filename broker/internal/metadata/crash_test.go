@@ -1,0 +1,175 @@
+package metadata
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+// childEnv names the folder in which a child of the tests appends until it is killed; its output is a line for each
+// change that was acknowledged.
+const (
+	childEnv = "METADATA_TEST_CHILD"
+	limitEnv = "METADATA_TEST_FILE_LIMIT" // largest file the child may write, in bytes
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childEnv); dir != "" {
+		os.Exit(child(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func child(dir string) int {
+	if limit, err := strconv.ParseUint(os.Getenv(limitEnv), 10, 64); err == nil {
+		signal.Ignore(unix.SIGXFSZ)
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
+			fmt.Println("setrlimit", err)
+			return 1
+		}
+	}
+	s, err := Open(context.Background(), Options{Dir: dir, NodeID: 1})
+	if err != nil {
+		fmt.Println("open", err)
+		return 1
+	}
+	var out sync.Mutex
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				name, value := fmt.Sprintf("w%d-%d", w, i), strings.Repeat("v", 100)
+				err := s.Append(context.Background(), SetConfig{Resource: Resource{Type: ResourceBroker}, Name: name, Value: &value})
+				out.Lock()
+				if err != nil {
+					fmt.Printf("refused %q\n", err)
+					out.Unlock()
+					return
+				}
+				fmt.Println("acked", name)
+				out.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return 0
+}
+
+// startChild starts a child and returns its lines.
+func startChild(t *testing.T, dir string, env ...string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe)
+	cmd.Env = append(os.Environ(), append(env, childEnv+"="+dir)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, bufio.NewScanner(out)
+}
+
+func TestAcknowledgedChangesSurviveKill(t *testing.T) {
+	dir := t.TempDir()
+	acked := map[string]bool{}
+	for round := range 3 {
+		cmd, lines := startChild(t, dir)
+		enough := len(acked) + 50
+		for lines.Scan() {
+			word, name, _ := strings.Cut(lines.Text(), " ")
+			if word != "acked" {
+				t.Fatalf("child says %q", lines.Text())
+			}
+			acked[name] = true
+			if len(acked) == enough {
+				if err := cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		_ = cmd.Wait() // killed
+		s := open(t, Options{Dir: dir, NodeID: 1})
+		configs := s.Image().Configs(Resource{Type: ResourceBroker})
+		for name := range acked {
+			if configs[name] == "" {
+				t.Errorf("round %d: %s was acknowledged and is gone", round, name)
+			}
+		}
+		if err := s.Append(t.Context(), alice()); err != nil {
+			t.Errorf("round %d: Append() after a kill = %v", round, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		// The next round writes the same names anew: it must not lose the ones of this round either.
+	}
+}
+
+func TestNothingIsAcknowledgedThatDidNotReachTheDisk(t *testing.T) {
+	dir := t.TempDir()
+	cmd, lines := startChild(t, dir, limitEnv+"=16384")
+	var acked []string
+	refused := 0
+	for lines.Scan() {
+		word, name, _ := strings.Cut(lines.Text(), " ")
+		switch word {
+		case "acked":
+			acked = append(acked, name)
+		case "refused":
+			refused++
+		default:
+			t.Fatalf("child says %q", lines.Text())
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if refused == 0 || len(acked) == 0 {
+		t.Fatalf("%d changes acknowledged and %d refused, want some of both", len(acked), refused)
+	}
+	configs := open(t, Options{Dir: dir, NodeID: 1}).Image().Configs(Resource{Type: ResourceBroker})
+	for _, name := range acked {
+		if configs[name] == "" {
+			t.Errorf("%s was acknowledged and is gone", name)
+		}
+	}
+}
+
+func TestUnknownRecordStopsTheStore(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, Options{Dir: dir})
+	future := []byte{0, 2, 4, 3, 1, 99, 0, 0}
+	if err := s.log.append(t.Context(), [][]byte{future}); err != nil {
+		t.Fatal(err)
+	}
+	<-s.Failed()
+	if err := s.Err(); !errors.Is(err, ErrUnknownRecord) || !strings.Contains(err.Error(), "type 99") {
+		t.Errorf("Err() = %v, want %v with its type", err, ErrUnknownRecord)
+	}
+	if err := s.Append(t.Context(), alice()); !errors.Is(err, ErrUnknownRecord) {
+		t.Errorf("Append() to a stopped store = %v, want %v", err, ErrUnknownRecord)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Options{Dir: dir}); !errors.Is(err, ErrUnknownRecord) {
+		t.Errorf("Open() = %v, want %v", err, ErrUnknownRecord)
+	}
+}
