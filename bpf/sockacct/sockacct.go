@@ -338,8 +338,8 @@ type Port struct {
 	Opened, Closed, Seeded uint64 // Established = Opened + Seeded - Closed
 	Gauge                  Gauge
 
-	// ClosedBytesIn and ClosedBytesOut are those of closed connections. Bytes of open ones are in their sockets: see
-	// [Counter.Sockets].
+	// ClosedBytesIn and ClosedBytesOut are those of closed connections, as ss(8) shows them: the end of a stream counts as
+	// one. Bytes of open connections are in their sockets: see [Counter.Sockets].
 	ClosedBytesIn, ClosedBytesOut uint64
 }
 
