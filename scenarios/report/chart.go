@@ -1,0 +1,121 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-analyze/charts"
+)
+
+// Charts are drawn for about the width of a phone and scale to the width that they get.
+const (
+	chartWidth  = 480
+	chartHeight = 260
+	fontSize    = 13
+	// timelinePoints is how many points a line is reduced to.
+	timelinePoints = 96
+)
+
+// timelineChart draws t as lines over seconds.
+func timelineChart(t Timeline) (template.HTML, error) {
+	var end time.Duration
+	for _, s := range t.Series {
+		for _, p := range s.Points {
+			end = max(end, p.At)
+		}
+	}
+	n := timelinePoints
+	values := make([][]float64, len(t.Series))
+	names := make([]string, len(t.Series))
+	for i, s := range t.Series {
+		values[i] = resample(s.Points, end, n)
+		names[i] = s.Name
+	}
+	if len(values) == 0 || end == 0 {
+		return "", nil
+	}
+	labels := make([]string, n)
+	for i := range labels {
+		labels[i] = fmt.Sprintf("%.1f s", end.Seconds()*float64(i)/float64(n-1))
+	}
+	opt := charts.NewLineChartOptionWithData(values)
+	opt.XAxis.Labels = labels
+	opt.XAxis.LabelCount = 5
+	opt.XAxis.BoundaryGap = new(bool)
+	opt.Symbol.Shape = charts.SymbolNone
+	opt.Legend.SeriesNames = names
+	opt.Legend.FontStyle.FontSize = fontSize
+	opt.XAxis.LabelFontStyle.FontSize = fontSize
+	for i := range opt.YAxis {
+		opt.YAxis[i].LabelFontStyle.FontSize = fontSize
+	}
+	opt.ValueFormatter = number
+	return draw(func(p *charts.Painter) error { return p.LineChart(opt) })
+}
+
+// resample reads points at n even times; a line holds its value until the next point and begins with its first.
+func resample(points []Point, end time.Duration, n int) []float64 {
+	out := make([]float64, n)
+	sorted := slices.SortedFunc(slices.Values(points), func(a, b Point) int { return int(a.At - b.At) })
+	k := 0
+	for i := range out {
+		at := time.Duration(float64(end) * float64(i) / float64(n-1))
+		for k+1 < len(sorted) && sorted[k+1].At <= at {
+			k++
+		}
+		if len(sorted) == 0 || sorted[k].At > at {
+			out[i] = charts.GetNullValue()
+			continue
+		}
+		out[i] = sorted[k].Value
+	}
+	return out
+}
+
+// latencyChart draws l's buckets as bars.
+func latencyChart(l Latency) (template.HTML, error) {
+	if len(l.Buckets) == 0 {
+		return "", nil
+	}
+	values, labels := make([]float64, len(l.Buckets)), make([]string, len(l.Buckets))
+	for i, b := range l.Buckets {
+		values[i], labels[i] = float64(b.Count), "≤ "+micros(b.UpTo)
+	}
+	opt := charts.NewBarChartOptionWithData([][]float64{values})
+	opt.CategoryAxis.Labels = labels
+	opt.CategoryAxis.LabelCount = 4
+	opt.CategoryAxis.LabelFontStyle.FontSize = fontSize
+	for i := range opt.ValueAxis {
+		opt.ValueAxis[i].LabelFontStyle.FontSize = fontSize
+	}
+	opt.ValueFormatter = number
+	return draw(func(p *charts.Painter) error { return p.BarChart(opt) })
+}
+
+func draw(chart func(*charts.Painter) error) (template.HTML, error) {
+	p := charts.NewPainter(charts.PainterOptions{OutputFormat: charts.ChartOutputSVG, Width: chartWidth, Height: chartHeight})
+	if err := chart(p); err != nil {
+		return "", fmt.Errorf("draw a chart: %w", err)
+	}
+	svg, err := p.Bytes()
+	if err != nil {
+		return "", fmt.Errorf("draw a chart: %w", err)
+	}
+	return template.HTML(svg), nil //nolint:gosec // the library escapes text, which a test holds it to
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// micros prints a time in the unit that fits.
+func micros(us int64) string {
+	switch {
+	case us < 1000:
+		return fmt.Sprintf("%d µs", us)
+	case us < 1000_000:
+		return fmt.Sprintf("%.3g ms", float64(us)/1e3)
+	}
+	return fmt.Sprintf("%.3g s", float64(us)/1e6)
+}
