@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync"
 	"time"
 
@@ -189,11 +190,34 @@ func (l *memLink) Close() error {
 	return nil
 }
 
-// RemoteAddr is the lessee's address, which kfake keeps as the client host of a group member.
+// RemoteAddr is the lessee's address, whose text kfake keeps as the client host of a group member.
 func (l *memLink) RemoteAddr() net.Addr {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return net.TCPAddrFromAddrPort(l.remote)
+	return clientHost(l.remote.Addr())
+}
+
+// clientHost is an address whose text is the one that Kafka describes group members with: Java's, after a slash.
+type clientHost netip.Addr
+
+// Network is "tcp".
+func (clientHost) Network() string { return "tcp" }
+
+func (h clientHost) String() string {
+	addr := netip.Addr(h).Unmap().WithZone("")
+	switch {
+	case !addr.IsValid(): // the broker itself
+		return "/127.0.0.1"
+	case addr.Is4():
+		return "/" + addr.String()
+	}
+	b := addr.As16()
+	text := make([]byte, 0, len("/ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"))
+	for i := 0; i < len(b); i += 2 {
+		text = append(text, "/:"[min(i, 1)])
+		text = strconv.AppendUint(text, uint64(b[i])<<8|uint64(b[i+1]), 16)
+	}
+	return string(text)
 }
 
 // LocalAddr is of no use to anybody.

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// goodBatch is a batch of n records that are not compressed.
+func goodBatch(n int32) []byte { return makeBatch(n, -1, -1, -1) }
+
+func makeBatch(n int32, pid int64, epoch int16, sequence int32) []byte {
+	var records []byte
+	for i := range n {
+		r := kmsg.NewRecord()
+		r.OffsetDelta = i
+		r.Key, r.Value = []byte("key"), []byte("value")
+		r.Headers = []kmsg.Header{{Key: "h", Value: []byte("v")}}
+		body := r.AppendTo(nil)[1:] // without the length, which is one byte while it is 0
+		r.Length = int32(len(body))
+		records = r.AppendTo(records)
+	}
+	b := kmsg.NewRecordBatch()
+	b.Magic, b.PartitionLeaderEpoch = 2, -1
+	b.LastOffsetDelta, b.NumRecords = n-1, n
+	b.ProducerID, b.ProducerEpoch, b.FirstSequence = pid, epoch, sequence
+	b.Records = records
+	b.Length = int32(batchHeader - batchLengthField + len(records))
+	return seal(b.AppendTo(nil))
+}
+
+// seal makes the checksum right.
+func seal(b []byte) []byte {
+	binary.BigEndian.PutUint32(b[batchCRCAt:], crc32.Checksum(b[batchAttributesAt:], crc32.MakeTable(crc32.Castagnoli)))
+	return b
+}
+
+func TestBatchesAreJudgedAsKafkaDoes(t *testing.T) {
+	t.Parallel()
+	change := func(at int, b ...byte) func([]byte) []byte {
+		return func(batch []byte) []byte {
+			copy(batch[at:], b)
+			return seal(batch)
+		}
+	}
+	tests := map[string]struct {
+		change  func([]byte) []byte
+		version int16
+		want    *kerr.Error
+	}{
+		"a good batch passes":                 {want: nil},
+		"no batch":                            {change: func([]byte) []byte { return nil }, want: kerr.InvalidRecord},
+		"cut off in the header":               {change: func(b []byte) []byte { return b[:10] }, want: kerr.CorruptMessage},
+		"cut off in the records":              {change: func(b []byte) []byte { return b[:len(b)-1] }, want: kerr.CorruptMessage},
+		"two batches":                         {change: func(b []byte) []byte { return append(b, b...) }, want: kerr.InvalidRecord},
+		"an old message format":               {change: change(batchMagicAt, 1), want: kerr.InvalidRecord},
+		"a wrong checksum":                    {change: func(b []byte) []byte { b[batchCRCAt] ^= 1; return b }, want: kerr.CorruptMessage},
+		"an unknown codec":                    {change: change(batchAttributesAt, 0, 5), want: kerr.CorruptMessage},
+		"zstd before version 7":               {change: change(batchAttributesAt, 0, 4), version: 6, want: kerr.UnsupportedCompressionType},
+		"zstd since version 7":                {change: change(batchAttributesAt, 0, 4), version: 7, want: nil},
+		"a control batch":                     {change: change(batchAttributesAt, 0, 0x20), want: kerr.InvalidRecord},
+		"no record":                           {change: change(batchCountAt, 0, 0, 0, 0), want: kerr.InvalidRecord},
+		"a negative count":                    {change: change(batchCountAt, 0xff, 0xff, 0xff, 0xfe), want: kerr.InvalidRecord},
+		"a last offset that does not match":   {change: change(batchLastDeltaAt, 0, 0, 0, 9), want: kerr.InvalidRecord},
+		"more records counted than there are": {change: func(b []byte) []byte { return change(batchLastDeltaAt, 0, 0, 0, 3)(change(batchCountAt, 0, 0, 0, 4)(b)) }, want: kerr.InvalidRecord},
+		"a base offset":                       {change: change(7, 1), want: kerr.InvalidRecord},
+		"a negative sequence":                 {change: change(batchPIDAt, 0, 0, 0, 0, 0, 0, 0, 1), want: kerr.InvalidRecord},
+		"a transaction without a producer":    {change: change(batchAttributesAt, 0, 0x10), want: kerr.InvalidRecord},
+		"a record with a wrong length":        {change: change(batchHeader, 0x7e), want: kerr.InvalidRecord},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := goodBatch(3)
+			if test.change != nil {
+				b = test.change(b)
+			}
+			version := test.version
+			if version == 0 {
+				version = 9
+			}
+			got := checkBatch(b, version, crc32.MakeTable(crc32.Castagnoli))
+			if got.err != test.want {
+				t.Errorf("checkBatch() = %v %q, want %v", got.err, got.why, test.want)
+			}
+		})
+	}
+}
+
+func FuzzCheckBatchAcceptsOnlyWhatKmsgReads(f *testing.F) {
+	for n := range int32(4) {
+		f.Add(goodBatch(n + 1))
+	}
+	crc := crc32.MakeTable(crc32.Castagnoli)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > batchHeader {
+			b = seal(b)
+		}
+		if checkBatch(b, 9, crc).err != nil {
+			return
+		}
+		var batch kmsg.RecordBatch
+		if err := batch.ReadFrom(b); err != nil {
+			t.Fatalf("an accepted batch can't be read: %v", err)
+		}
+		if batch.Attributes&attrCodec != 0 {
+			return
+		}
+		rest := batch.Records
+		for i := range batch.NumRecords {
+			r := kmsg.NewRecord()
+			if err := r.ReadFrom(rest); err != nil {
+				t.Fatalf("record %d of an accepted batch can't be read: %v", i, err)
+			}
+			rest = rest[min(len(rest), varintLen(r.Length)+int(r.Length)):]
+		}
+	})
+}
+
+func varintLen(v int32) int { return len(binary.AppendVarint(nil, int64(v))) }
