@@ -7,8 +7,6 @@ import (
 	"testing"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 var broker1 = Resource{Type: ResourceBroker, Name: "1"}
 
 func scramLevel() []Record {
@@ -34,17 +32,17 @@ func TestChangeIsAppliedWholeOrNotAtAll(t *testing.T) {
 	before := [][]Record{
 		scramLevel(),
 		{
-			SetConfig{Resource: broker1, Name: "a", Value: ptr("1")},
-			SetQuota{Entity: Entity{{Type: EntityUser}}, Name: "producer_byte_rate", Value: ptr(10.0)},
+			SetConfig{Resource: broker1, Name: "a", Value: new("1")},
+			SetQuota{Entity: Entity{{Type: EntityUser}}, Name: "producer_byte_rate", Value: new(10.0)},
 			alice(),
 		},
 	}
 	refused := []Record{
 		SetConfig{Resource: broker1, Name: "a"}, // the resource is gone for a moment
-		SetConfig{Resource: broker1, Name: "b", Value: ptr("2")},
-		SetConfig{Resource: Resource{Type: ResourceGroup, Name: "g"}, Name: "c", Value: ptr("3")},
+		SetConfig{Resource: broker1, Name: "b", Value: new("2")},
+		SetConfig{Resource: Resource{Type: ResourceGroup, Name: "g"}, Name: "c", Value: new("3")},
 		SetQuota{Entity: Entity{{Type: EntityUser}}, Name: "producer_byte_rate"},
-		SetQuota{Entity: Entity{{Type: EntityIP}}, Name: "connection_creation_rate", Value: ptr(1.0)},
+		SetQuota{Entity: Entity{{Type: EntityIP}}, Name: "connection_creation_rate", Value: new(1.0)},
 		SetFeature{Name: "group.version", Level: 1},
 		RemoveScram{User: "alice", Mechanism: ScramSHA256},
 		RemoveScram{User: "alice", Mechanism: ScramSHA256},
@@ -80,12 +78,12 @@ func TestImageNeverChanges(t *testing.T) {
 		}
 		return b.image()
 	}
-	user := Entity{{Type: EntityUser, Name: ptr("alice")}}
-	first := apply(append(scramLevel(), alice(), SetConfig{Resource: broker1, Name: "a", Value: ptr("1")},
-		SetQuota{Entity: user, Name: "request_percentage", Value: ptr(1.0)})...)
+	user := Entity{{Type: EntityUser, Name: new("alice")}}
+	first := apply(append(scramLevel(), alice(), SetConfig{Resource: broker1, Name: "a", Value: new("1")},
+		SetQuota{Entity: user, Name: "request_percentage", Value: new(1.0)})...)
 	apply(RemoveScram{User: "alice", Mechanism: ScramSHA256})
-	apply(SetConfig{Resource: broker1, Name: "a", Value: ptr("2")}, SetConfig{Resource: broker1, Name: "b", Value: ptr("2")})
-	apply(SetQuota{Entity: user, Name: "request_percentage", Value: ptr(2.0)})
+	apply(SetConfig{Resource: broker1, Name: "a", Value: new("2")}, SetConfig{Resource: broker1, Name: "b", Value: new("2")})
+	apply(SetQuota{Entity: user, Name: "request_percentage", Value: new(2.0)})
 	last := apply(SetFeature{Name: "group.version", Level: 1})
 
 	if _, ok := first.Scram("alice", ScramSHA256); !ok || len(first.Users()) != 1 {
@@ -140,7 +138,7 @@ func TestRulesRefuse(t *testing.T) {
 	weak, strong, unknown, nobody := alice(), alice(), alice(), alice()
 	weak.Iterations, strong.Iterations = MinScramIterations-1, MaxScramIterations+1
 	unknown.Mechanism, nobody.User = "SCRAM-SHA-1", ""
-	ip, user := EntityPart{Type: EntityIP, Name: ptr("10.0.0.5")}, EntityPart{Type: EntityUser}
+	ip, user := EntityPart{Type: EntityIP, Name: new("10.0.0.5")}, EntityPart{Type: EntityUser}
 	for name, c := range map[string]struct {
 		record Record
 		want   error
@@ -151,16 +149,16 @@ func TestRulesRefuse(t *testing.T) {
 		"no user":                  {nobody, ErrInvalid},
 		"credential that is not":   {RemoveScram{User: "bob", Mechanism: ScramSHA256}, ErrNotFound},
 		"removal of no mechanism":  {RemoveScram{User: "bob", Mechanism: "PLAIN"}, ErrInvalid},
-		"topic configs":            {SetConfig{Resource: Resource{Type: 2, Name: "t"}, Name: "a", Value: ptr("1")}, ErrInvalid},
-		"nameless config":          {SetConfig{Resource: broker1, Value: ptr("1")}, ErrInvalid},
+		"topic configs":            {SetConfig{Resource: Resource{Type: 2, Name: "t"}, Name: "a", Value: new("1")}, ErrInvalid},
+		"nameless config":          {SetConfig{Resource: broker1, Value: new("1")}, ErrInvalid},
 		"negative level":           {SetFeature{Name: "x", Level: -1}, ErrInvalid},
 		"nameless feature":         {SetFeature{Level: 1}, ErrInvalid},
-		"quota of nobody":          {SetQuota{Name: "q", Value: ptr(1.0)}, ErrInvalid},
-		"ip and user":              {SetQuota{Entity: Entity{ip, user}, Name: "q", Value: ptr(1.0)}, ErrInvalid},
-		"two users":                {SetQuota{Entity: Entity{user, user}, Name: "q", Value: ptr(1.0)}, ErrInvalid},
-		"unknown entity":           {SetQuota{Entity: Entity{{Type: "tribe"}}, Name: "q", Value: ptr(1.0)}, ErrInvalid},
-		"quota that is no number":  {SetQuota{Entity: Entity{user}, Name: "q", Value: ptr(math.NaN())}, ErrInvalid},
-		"quota of zero":            {SetQuota{Entity: Entity{user}, Name: "q", Value: ptr(0.0)}, ErrInvalid},
+		"quota of nobody":          {SetQuota{Name: "q", Value: new(1.0)}, ErrInvalid},
+		"ip and user":              {SetQuota{Entity: Entity{ip, user}, Name: "q", Value: new(1.0)}, ErrInvalid},
+		"two users":                {SetQuota{Entity: Entity{user, user}, Name: "q", Value: new(1.0)}, ErrInvalid},
+		"unknown entity":           {SetQuota{Entity: Entity{{Type: "tribe"}}, Name: "q", Value: new(1.0)}, ErrInvalid},
+		"quota that is no number":  {SetQuota{Entity: Entity{user}, Name: "q", Value: new(math.NaN())}, ErrInvalid},
+		"quota of zero":            {SetQuota{Entity: Entity{user}, Name: "q", Value: new(0.0)}, ErrInvalid},
 		"another cluster's record": {setCluster{ID: "other"}, ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +181,7 @@ func TestRulesRefuse(t *testing.T) {
 }
 
 func TestEntityIsTheSameInAnyOrder(t *testing.T) {
-	a := Entity{{Type: EntityUser, Name: ptr("u")}, {Type: EntityClientID, Name: ptr("c")}}
+	a := Entity{{Type: EntityUser, Name: new("u")}, {Type: EntityClientID, Name: new("c")}}
 	b := Entity{a[1], a[0]}
 	if a.canonical() != b.canonical() {
 		t.Errorf("canonical() = %q and %q", a.canonical(), b.canonical())
@@ -192,10 +190,10 @@ func TestEntityIsTheSameInAnyOrder(t *testing.T) {
 	for _, e := range []Entity{
 		a,
 		{{Type: EntityUser}, {Type: EntityClientID}},
-		{{Type: EntityUser, Name: ptr("u\x00client-id\x00+c")}},
-		{{Type: EntityUser, Name: ptr("u")}},
+		{{Type: EntityUser, Name: new("u\x00client-id\x00+c")}},
+		{{Type: EntityUser, Name: new("u")}},
 		{{Type: EntityUser}},
-		{{Type: EntityUser, Name: ptr("-")}},
+		{{Type: EntityUser, Name: new("-")}},
 	} {
 		if other, ok := different[e.canonical()]; ok {
 			t.Errorf("%v and %v have one identity", e, other)

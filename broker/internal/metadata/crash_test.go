@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -26,23 +27,24 @@ const (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childEnv); dir != "" {
-		os.Exit(child(dir))
+		child(dir, os.Stdout)
+		return
 	}
 	goleak.VerifyTestMain(m)
 }
 
-func child(dir string) int {
+func child(dir string, stdout io.Writer) {
 	if limit, err := strconv.ParseUint(os.Getenv(limitEnv), 10, 64); err == nil {
 		signal.Ignore(unix.SIGXFSZ)
 		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
-			fmt.Println("setrlimit", err)
-			return 1
+			say(stdout, "setrlimit", err)
+			return
 		}
 	}
 	s, err := Open(context.Background(), Options{Dir: dir, NodeID: 1})
 	if err != nil {
-		fmt.Println("open", err)
-		return 1
+		say(stdout, "open", err)
+		return
 	}
 	var out sync.Mutex
 	var wg sync.WaitGroup
@@ -53,18 +55,20 @@ func child(dir string) int {
 				err := s.Append(context.Background(), SetConfig{Resource: Resource{Type: ResourceBroker}, Name: name, Value: &value})
 				out.Lock()
 				if err != nil {
-					fmt.Printf("refused %q\n", err)
+					say(stdout, "refused", strconv.Quote(err.Error()))
 					out.Unlock()
 					return
 				}
-				fmt.Println("acked", name)
+				say(stdout, "acked", name)
 				out.Unlock()
 			}
 		})
 	}
 	wg.Wait()
-	return 0
 }
+
+// say prints a line for the parent; when the parent is gone there is nobody to tell.
+func say(w io.Writer, words ...any) { _, _ = fmt.Fprintln(w, words...) }
 
 // startChild starts a child and returns its lines.
 func startChild(t *testing.T, dir string, env ...string) (*exec.Cmd, *bufio.Scanner) {

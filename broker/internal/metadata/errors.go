@@ -15,7 +15,7 @@ var (
 // Why a store does not work.
 var (
 	ErrClosed        = errors.New("metadata store is closed")
-	ErrInUse         = errors.New("metadata folder is in use by another process")
+	ErrInUse         = errors.New("in use by another process")
 	ErrUnknownRecord = errors.New("unknown metadata record")
 )
 

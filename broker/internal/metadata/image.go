@@ -108,10 +108,7 @@ func (i *Image) Quota(e Entity) map[string]float64 {
 
 // Quotas returns all entities that have quotas, in a stable order.
 func (i *Image) Quotas() []Quota {
-	byEntity := make(map[string]Quota, i.quotas.len)
-	for k, q := range i.quotas.all() {
-		byEntity[k] = q
-	}
+	byEntity := maps.Collect(i.quotas.all())
 	all := make([]Quota, 0, len(byEntity))
 	for _, k := range slices.Sorted(maps.Keys(byEntity)) {
 		all = append(all, byEntity[k])

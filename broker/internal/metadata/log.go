@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -55,7 +56,7 @@ func openLog(dir string, log *slog.Logger) (*topicLog, error) {
 			"cleanup.policy":    "delete",
 			"retention.ms":      "-1",
 			"retention.bytes":   "-1",
-			"max.message.bytes": fmt.Sprint(maxBatch + 1<<10),
+			"max.message.bytes": strconv.Itoa(maxBatch + 1<<10),
 		})
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("create topic %s: %w", topic, err), l.close())
@@ -97,11 +98,10 @@ func (l *topicLog) lockDir(dir string) error {
 		return fmt.Errorf("lock metadata folder: %w", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return fmt.Errorf("%w: %s", ErrInUse, dir)
+			err = ErrInUse
 		}
-		return fmt.Errorf("lock metadata folder %s: %w", dir, err)
+		return errors.Join(fmt.Errorf("lock metadata folder %s: %w", dir, err), f.Close())
 	}
 	l.lock = f
 	return nil

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Options are what a store needs to know.
@@ -82,7 +84,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		waiting: map[uint64]*change{},
 		failed:  make(chan struct{}),
 	}
-	//nolint:gosec // G118: stop is called by Close, and by Open itself when it fails
 	s.done, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.close = sync.OnceValue(func() error {
 		s.end(ErrClosed)
@@ -302,22 +303,7 @@ func (s *Store) applyLoop() {
 			s.fail(err)
 			return
 		}
-		verdicts := make(map[uint64]error, len(records))
-		b := newBuilder(s.Image())
-		for _, r := range records {
-			e, repeated, rejected, stepErr := b.step(r.Offset, r.Value)
-			if err = stepErr; err != nil {
-				break
-			}
-			if repeated || e.node != s.node || e.incarnation != s.incarnation {
-				continue
-			}
-			verdicts[e.sequence] = nil
-			if rejected != nil {
-				verdicts[e.sequence] = rejected
-			}
-		}
-		s.image.Store(b.image())
+		verdicts, err := s.applyAll(records)
 		for sequence, verdict := range verdicts {
 			s.settle(sequence, verdict)
 		}
@@ -326,6 +312,27 @@ func (s *Store) applyLoop() {
 			return
 		}
 	}
+}
+
+// applyAll makes records part of the image and returns the verdicts on changes of this store. After an error the image
+// and the verdicts are those of the records before.
+func (s *Store) applyAll(records []*kgo.Record) (map[uint64]error, error) {
+	verdicts := make(map[uint64]error, len(records))
+	b := newBuilder(s.Image())
+	defer func() { s.image.Store(b.image()) }()
+	for _, r := range records {
+		e, repeated, rejected, err := b.step(r.Offset, r.Value)
+		switch {
+		case err != nil:
+			return verdicts, err
+		case repeated || e.node != s.node || e.incarnation != s.incarnation:
+		case rejected != nil:
+			verdicts[e.sequence] = rejected
+		default:
+			verdicts[e.sequence] = nil
+		}
+	}
+	return verdicts, nil
 }
 
 // step applies the entry at offset.

@@ -3,10 +3,10 @@ package metadata
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,15 +15,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-func open(t testing.TB, o Options) *Store {
-	t.Helper()
-	s, err := Open(t.Context(), o)
+func open(tb testing.TB, o Options) *Store {
+	tb.Helper()
+	s, err := Open(tb.Context(), o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := s.Close(); err != nil {
-			t.Errorf("Close() = %v", err)
+			tb.Errorf("Close() = %v", err)
 		}
 	})
 	return s
@@ -52,7 +52,7 @@ func TestRestartBringsBackEveryAcknowledgedChange(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 100 {
 		wg.Go(func() {
-			name, value := fmt.Sprint("key", i), fmt.Sprint(i)
+			name, value := "key"+strconv.Itoa(i), strconv.Itoa(i)
 			if err := s.Append(t.Context(), SetConfig{Resource: Resource{Type: ResourceBroker}, Name: name, Value: &value}); err != nil {
 				t.Error(err)
 			}
@@ -125,7 +125,7 @@ func TestWaitingChangesShareABatch(t *testing.T) {
 	var queued atomic.Int64
 	for i := range appenders {
 		wg.Go(func() {
-			name := fmt.Sprint(i)
+			name := strconv.Itoa(i)
 			queued.Add(1)
 			if err := s.Append(t.Context(), SetConfig{Resource: Resource{Type: ResourceBroker}, Name: name, Value: &name}); err != nil {
 				t.Error(err)
@@ -225,18 +225,20 @@ func TestClosedStoreAnswers(t *testing.T) {
 func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
 	for b.Loop() {
-		s, err := Open(context.Background(), Options{Dir: dir})
+		s, err := Open(b.Context(), Options{Dir: dir})
 		if err != nil {
 			b.Fatal(err)
 		}
-		s.Close()
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
 func BenchmarkAppend(b *testing.B) {
 	s := open(b, Options{Dir: b.TempDir()})
 	for b.Loop() {
-		if err := s.Append(context.Background(), alice()); err != nil {
+		if err := s.Append(b.Context(), alice()); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -28,7 +28,7 @@ func (t *table[K, V]) get(k K) (V, bool) {
 
 func (t *table[K, V]) all() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
-		for _, m := range t.shards {
+		for _, m := range &t.shards {
 			for k, v := range m {
 				if !yield(k, v) {
 					return
