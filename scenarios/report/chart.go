@@ -56,7 +56,8 @@ func timelineChart(t Timeline) (template.HTML, error) {
 	return draw(func(p *charts.Painter) error { return p.LineChart(opt) })
 }
 
-// resample reads points at n even times; a line holds its value until the next point and begins with its first.
+// resample reads points at n even times; a line holds its value until
+// the next point, begins with its first and ends with its last.
 func resample(points []Point, end time.Duration, n int) []float64 {
 	out := make([]float64, n)
 	sorted := slices.SortedFunc(slices.Values(points), func(a, b Point) int { return int(a.At - b.At) })
@@ -66,7 +67,7 @@ func resample(points []Point, end time.Duration, n int) []float64 {
 		for k+1 < len(sorted) && sorted[k+1].At <= at {
 			k++
 		}
-		if len(sorted) == 0 || sorted[k].At > at {
+		if len(sorted) == 0 || sorted[k].At > at || at > sorted[len(sorted)-1].At {
 			out[i] = charts.GetNullValue()
 			continue
 		}
