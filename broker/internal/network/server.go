@@ -1,57 +1,251 @@
 package network
 
 import (
+	"cmp"
 	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
 	"iter"
+	"log/slog"
 	"net/netip"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// Server holds the listeners and connections of one broker.
-type Server struct{ options Options }
+// Server holds the listeners and connections of one broker. Its methods are
+// safe for concurrent use.
+type Server struct {
+	options   Options
+	log       *slog.Logger
+	clock     clock
+	table     table
+	buffers   bufferPool
+	turnstile turnstile
+	fields    tlsFields
+	nobody    *Identity
+
+	// running counts acceptors, loops and handshakes.
+	running sync.WaitGroup
+	ctx     context.Context //nolint:containedctx // the life of the acceptors, which outlives the call that starts them
+	cancel  context.CancelFunc
+
+	mu         sync.Mutex // guards what follows
+	listeners  []*listener
+	processors int32
+	started    bool
+	stopped    bool
+}
 
 // New makes a server without listeners.
-func New(options Options) *Server { return &Server{options: options} }
+func New(options Options) *Server {
+	s := &Server{
+		options:   options,
+		log:       options.Log,
+		clock:     clock{base: time.Now()},
+		turnstile: turnstile{free: runtime.GOMAXPROCS(0)},
+		nobody:    &Identity{},
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.options.Subject == nil {
+		s.options.Subject = func(cert *x509.Certificate) string { return cert.Subject.String() }
+	}
+	if s.options.MaxFiles <= 0 {
+		s.options.MaxFiles = maxFiles()
+	}
+	var err error
+	if s.fields, err = findTLSFields(); err != nil {
+		s.log.Warn("idle TLS connections cost more memory than they need", slog.String("error", err.Error()))
+	}
+	return s
+}
 
-// Listen binds.
-func (s *Server) Listen(Listener) (netip.AddrPort, error) { return netip.AddrPort{}, nil }
+// Listen binds a listener and lets the kernel complete connections; they are
+// served from [Server.Start] on, or at once when it was called. Loops are
+// numbered through all listeners in the order of the calls.
+func (s *Server) Listen(l Listener) (netip.AddrPort, error) {
+	added, err := s.listen(l)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("listener %s: %w", l.Name, err)
+	}
+	return added.bound, nil
+}
 
-// Start serves.
-func (s *Server) Start() {}
+func (s *Server) listen(l Listener) (*listener, error) {
+	l.Backlog = cmp.Or(l.Backlog, 50)
+	l.Threads = cmp.Or(l.Threads, 3)
+	l.MaxFrame = cmp.Or(l.MaxFrame, 100<<20)
+	l.MaxAuthFrame = cmp.Or(l.MaxAuthFrame, 512<<10)
+	if l.Protocol.TLS() && l.TLS == nil {
+		return nil, errNoTLSConfig
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return nil, errors.New("server is shut down")
+	}
+	added := &listener{Listener: l, server: s}
+	if err := added.bind(); err != nil {
+		return nil, err
+	}
+	if err := added.prepare(s.processors); err != nil {
+		added.discardAll()
+		return nil, err
+	}
+	s.processors += int32(l.Threads)
+	s.listeners = append(s.listeners, added)
+	if s.started {
+		added.start()
+	}
+	return added, nil
+}
 
-// Shutdown closes everything.
-func (s *Server) Shutdown(context.Context) error { return nil }
+// prepare makes the loops, numbered from first, and starts to listen.
+func (l *listener) prepare(first int32) error {
+	for i := range l.Threads {
+		lp, err := newLoop(l.server, l, first+int32(i))
+		if err != nil {
+			return err
+		}
+		l.loops = append(l.loops, lp)
+	}
+	if before := l.server.options.BeforeListen; before != nil {
+		if err := before(int(l.bound.Port())); err != nil {
+			return fmt.Errorf("before listening on port %d: %w", l.bound.Port(), err)
+		}
+	}
+	return l.listen()
+}
 
-// Connections walks the table.
-func (s *Server) Connections() iter.Seq[*Conn] { return func(func(*Conn) bool) {} }
+// start runs loops and acceptor. s.mu is held.
+func (l *listener) start() {
+	for _, lp := range l.loops {
+		l.server.running.Add(1)
+		go lp.run()
+	}
+	l.server.running.Add(1)
+	go l.accept(l.server.ctx)
+}
 
-// Connection finds by id.
-func (s *Server) Connection(string) *Conn { return nil }
+// discardAll frees a listener that was never started.
+func (l *listener) discardAll() {
+	l.socket.Close()
+	for _, lp := range l.loops {
+		lp.free()
+	}
+}
 
-// Counts has the counters of each listener.
-func (s *Server) Counts() []ListenerCounts { return nil }
+// Start serves the listeners that are bound.
+func (s *Server) Start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started || s.stopped {
+		return
+	}
+	s.started = true
+	for _, l := range s.listeners {
+		l.start()
+	}
+}
 
-// ListenerCounts are one listener's gauges and counters at one moment.
-type ListenerCounts struct {
-	Listener *Listener
-	Bound    netip.AddrPort
-	// Established counts registered connections, those in handshake included.
-	Established int64
-	// Handshaking counts those that are not through their TLS handshake.
-	Handshaking int64
-	// Accepted counts sockets taken from the kernel, Refused those that Limits
-	// did not admit.
-	Accepted, Refused uint64
-	// Queued counts accepted sockets that no loop has registered yet.
-	Queued int64
-	// Held is 1 while the acceptor waits for a slot with a socket in its hand.
-	Held int64
-	// FilePauses counts the times that accepting paused for want of file
-	// descriptors.
-	FilePauses uint64
-	// Handshakes and HandshakeFailures count finished TLS handshakes.
-	Handshakes, HandshakeFailures uint64
-	// Closed counts by reason; index it with a [Reason].
-	Closed []uint64
-	// BytesIn and BytesOut are of closed and open connections together.
-	BytesIn, BytesOut uint64
+// Shutdown closes all listen sockets, then all connections, and waits until no
+// goroutine of the server is left. When ctx ends first it returns its error,
+// and the rest goes on behind it. Further calls wait as well.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stop()
+	done := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("shut down network: %w", ctx.Err())
+	}
+}
+
+func (s *Server) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return
+	}
+	s.stopped = true
+	s.cancel()
+	for _, l := range s.listeners {
+		if !s.started {
+			l.discardAll()
+			continue
+		}
+		l.socket.Close()
+		for _, lp := range l.loops {
+			lp.stop()
+		}
+	}
+}
+
+// Connections walks over all registered connections, those in their TLS
+// handshake included, without a lock. What opens or closes meanwhile may be
+// seen or not. A socket that the acceptor holds or that waits in a loop's queue
+// is no connection yet.
+func (s *Server) Connections() iter.Seq[*Conn] { return s.table.all() }
+
+// Connection finds a connection by its id; nil when there is none.
+func (s *Server) Connection(id string) *Conn {
+	parts := strings.Split(id, "-")
+	if len(parts) < 4 {
+		return nil
+	}
+	processor, err := strconv.ParseInt(parts[len(parts)-2], 10, 32)
+	if err != nil {
+		return nil
+	}
+	index, err := strconv.ParseInt(parts[len(parts)-1], 10, 32)
+	if err != nil {
+		return nil
+	}
+	for c := range s.table.all() {
+		if c.index == int32(index) && c.loop.processor == int32(processor) && c.ID() == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// filesLeft reports whether the next descriptor would be below the limit.
+func (s *Server) filesLeft() bool {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	if err != nil {
+		return false
+	}
+	_ = unix.Close(fd)
+	return fd < s.options.MaxFiles
+}
+
+// maxFiles raises the soft limit of open files to the hard one, and leaves some
+// for everything that is no client.
+func maxFiles() int {
+	const unlimited = 1 << 30
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return unlimited
+	}
+	if limit.Cur < limit.Max {
+		raised := unix.Rlimit{Cur: limit.Max, Max: limit.Max}
+		if unix.Setrlimit(unix.RLIMIT_NOFILE, &raised) == nil {
+			limit = raised
+		}
+	}
+	files := int(min(limit.Cur, unlimited))
+	return files - max(64, files/64)
 }

@@ -1,0 +1,336 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// recheckFiles is how often an acceptor that lacks file descriptors looks again.
+const recheckFiles = 100 * time.Millisecond
+
+// listener is a listen socket with its acceptor, its loops and its counters.
+// The acceptor holds at most one socket that is in no loop's queue: the one for
+// which it waits for a slot or for room.
+type listener struct {
+	Listener
+	server *Server
+	bound  netip.AddrPort
+	socket *os.File
+	raw    syscall.RawConn
+	loops  []*loop
+
+	established, handshaking, queued, held atomic.Int64
+	accepted, refused, filePauses          atomic.Uint64
+	handshakes, handshakeFailures          atomic.Uint64
+	closed                                 [reasonCount]atomic.Uint64
+	next                                   int // the loop whose turn it is
+}
+
+// bind makes the socket and binds it; it does not listen yet.
+func (l *listener) bind() error {
+	addr, dual, err := resolve(l.Host)
+	if err != nil {
+		return err
+	}
+	fd, err := boundSocket(netip.AddrPortFrom(addr, uint16(l.Port)), dual)
+	if errors.Is(err, unix.EAFNOSUPPORT) && l.Host == "" {
+		fd, err = boundSocket(netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(l.Port)), false)
+	}
+	if err != nil {
+		return err
+	}
+	l.socket = os.NewFile(uintptr(fd), "listen")
+	if l.raw, err = l.socket.SyscallConn(); err == nil {
+		l.bound, err = socketName(fd)
+	}
+	if err != nil {
+		l.socket.Close()
+		return fmt.Errorf("read bound address: %w", err)
+	}
+	return nil
+}
+
+// listen lets the kernel complete connections.
+func (l *listener) listen() error {
+	var err error
+	if controlErr := l.raw.Control(func(fd uintptr) { err = unix.Listen(int(fd), l.Backlog) }); controlErr != nil {
+		err = controlErr
+	}
+	if err != nil {
+		return fmt.Errorf("listen on %v: %w", l.bound, err)
+	}
+	return nil
+}
+
+// accept is the acceptor's goroutine.
+func (l *listener) accept(ctx context.Context) {
+	defer l.server.running.Done()
+	defer l.drain()
+	for {
+		fd, sa, err := l.take()
+		switch {
+		case err == nil:
+			l.held.Store(1)
+			l.admit(ctx, fd, sa)
+			l.held.Store(0)
+			if fd >= l.server.options.MaxFiles {
+				l.pause(ctx, nil)
+			}
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM):
+			l.pause(ctx, err)
+		case errors.Is(err, os.ErrClosed):
+			return
+		default:
+			// The client was gone before it was accepted (ECONNABORTED), or the
+			// network told of an error that is its own.
+			l.server.log.DebugContext(ctx, "accept", slog.String("listener", l.Name), slog.String("error", err.Error()))
+		}
+	}
+}
+
+// drain closes what a loop that has ended cannot take any more.
+func (l *listener) drain() {
+	for _, lp := range l.loops {
+		lp.mu.Lock()
+		stopping := lp.stopping
+		lp.mu.Unlock()
+		if stopping {
+			lp.admit(true)
+		}
+	}
+}
+
+// take waits for a connection and takes it from the kernel.
+func (l *listener) take() (fd int, sa unix.Sockaddr, err error) {
+	waitErr := l.raw.Read(func(listening uintptr) bool {
+		for {
+			fd, sa, err = unix.Accept4(int(listening), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+			if !errors.Is(err, unix.EINTR) {
+				return !errors.Is(err, unix.EAGAIN)
+			}
+		}
+	})
+	if waitErr != nil {
+		return -1, nil, waitErr
+	}
+	return fd, sa, err
+}
+
+// admit takes the slot of a socket and queues it at a loop. It may block for
+// either.
+func (l *listener) admit(ctx context.Context, fd int, sa unix.Sockaddr) {
+	l.accepted.Add(1)
+	remote := unmapped(addrPort(sa))
+	var release func()
+	if limits := l.server.options.Limits; limits != nil {
+		var err error
+		if release, err = limits.Acquire(ctx, l.Name, remote.Addr(), l.Protocol); err != nil {
+			l.refuse(ctx, fd, remote, err)
+			return
+		}
+	}
+	a := accepted{fd: fd, remote: remote, release: release, at: time.Now()}
+	l.queued.Add(1)
+	for range l.loops {
+		lp := l.loops[l.next]
+		l.next = (l.next + 1) % len(l.loops)
+		select {
+		case lp.incoming <- a:
+			lp.wake()
+			return
+		default:
+		}
+	}
+	// All are full: wait for the last one tried, as Kafka does.
+	lp := l.loops[(l.next+len(l.loops)-1)%len(l.loops)]
+	select {
+	case lp.incoming <- a:
+		lp.wake()
+	case <-ctx.Done():
+		l.queued.Add(-1)
+		l.discard(fd, release, ReasonShutdown)
+	}
+}
+
+// refuse closes a socket that has no slot, without a byte.
+func (l *listener) refuse(ctx context.Context, fd int, remote netip.AddrPort, err error) {
+	reason := ReasonRefusedFull
+	if ctx.Err() != nil {
+		reason = ReasonShutdown
+	}
+	if named := (interface{ Reason() Reason })(nil); errors.As(err, &named) {
+		reason = named.Reason()
+	}
+	l.refused.Add(1)
+	l.discard(fd, nil, reason)
+	l.server.log.InfoContext(ctx, "connection refused",
+		slog.String("listener", l.Name), slog.String("remote", remote.String()),
+		slog.String("reason", reason.String()), slog.String("error", err.Error()))
+}
+
+// discard closes a socket that never was in epoll, then gives its slot back.
+func (l *listener) discard(fd int, release func(), reason Reason) {
+	_ = unix.Close(fd)
+	if release != nil {
+		release()
+	}
+	l.closed[reason].Add(1)
+}
+
+// pause waits until there are file descriptors again. cause is the error that
+// said so; nil when the process has come near its limit.
+func (l *listener) pause(ctx context.Context, cause error) {
+	l.filePauses.Add(1)
+	attrs := []slog.Attr{slog.String("listener", l.Name), slog.Int("max_files", l.server.options.MaxFiles)}
+	if cause != nil {
+		attrs = append(attrs, slog.String("error", cause.Error()))
+	}
+	l.server.log.LogAttrs(ctx, slog.LevelWarn, "accepting pauses: too few file descriptors are left", attrs...)
+	ticker := time.NewTicker(recheckFiles)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if l.server.filesLeft() {
+			break
+		}
+	}
+	l.server.log.InfoContext(ctx, "accepting goes on", slog.String("listener", l.Name))
+}
+
+// localOf is the broker's end of a socket.
+func (l *listener) localOf(fd int) netip.AddrPort {
+	if !l.bound.Addr().IsUnspecified() {
+		return unmapped(l.bound)
+	}
+	local, err := socketName(fd)
+	if err != nil {
+		return l.bound
+	}
+	return unmapped(local)
+}
+
+// resolve reads a listener's host. dual: one socket for both families.
+func resolve(host string) (addr netip.Addr, dual bool, err error) {
+	if host == "" {
+		return netip.IPv6Unspecified(), true, nil
+	}
+	if addr, err = netip.ParseAddr(host); err == nil {
+		return addr, addr == netip.IPv6Unspecified(), nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return netip.Addr{}, false, fmt.Errorf("resolve listener host: %w", err)
+	}
+	for _, a := range addrs {
+		if a.Unmap().Is4() {
+			return a.Unmap(), false, nil
+		}
+	}
+	return addrs[0], false, nil
+}
+
+// boundSocket makes a non-blocking stream socket and binds it. Accepted sockets
+// inherit its options.
+func boundSocket(addr netip.AddrPort, dual bool) (fd int, err error) {
+	family := unix.AF_INET
+	if addr.Addr().Is6() {
+		family = unix.AF_INET6
+	}
+	fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
+	if err != nil {
+		return -1, fmt.Errorf("create socket: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			unix.Close(fd)
+		}
+	}()
+	type option struct{ level, name, value int }
+	options := []option{
+		{unix.SOL_SOCKET, unix.SO_REUSEADDR, 1},
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
+		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
+	}
+	if family == unix.AF_INET6 {
+		only := option{unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1}
+		if dual {
+			only.value = 0
+		}
+		options = append(options, only)
+	}
+	for _, o := range options {
+		if err := unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
+			return -1, fmt.Errorf("set socket option %d: %w", o.name, err)
+		}
+	}
+	sa, err := sockaddr(addr)
+	if err != nil {
+		return -1, err
+	}
+	if err := unix.Bind(fd, sa); err != nil {
+		return -1, fmt.Errorf("bind %v: %w", addr, err)
+	}
+	return fd, nil
+}
+
+func sockaddr(addr netip.AddrPort) (unix.Sockaddr, error) {
+	if addr.Addr().Is4() {
+		return &unix.SockaddrInet4{Port: int(addr.Port()), Addr: addr.Addr().As4()}, nil
+	}
+	sa := &unix.SockaddrInet6{Port: int(addr.Port()), Addr: addr.Addr().As16()}
+	if zone := addr.Addr().Zone(); zone != "" {
+		if index, err := strconv.ParseUint(zone, 10, 32); err == nil {
+			sa.ZoneId = uint32(index)
+			return sa, nil
+		}
+		link, err := net.InterfaceByName(zone)
+		if err != nil {
+			return nil, fmt.Errorf("zone of %v: %w", addr, err)
+		}
+		sa.ZoneId = uint32(link.Index)
+	}
+	return sa, nil
+}
+
+func socketName(fd int) (netip.AddrPort, error) {
+	sa, err := unix.Getsockname(fd)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("get socket name: %w", err)
+	}
+	return addrPort(sa), nil
+}
+
+// addrPort reads the kernel's address. A zone is numeric, as Java prints it.
+func addrPort(sa unix.Sockaddr) netip.AddrPort {
+	switch sa := sa.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port))
+	case *unix.SockaddrInet6:
+		addr := netip.AddrFrom16(sa.Addr)
+		if sa.ZoneId != 0 {
+			addr = addr.WithZone(strconv.FormatUint(uint64(sa.ZoneId), 10))
+		}
+		return netip.AddrPortFrom(addr, uint16(sa.Port))
+	default:
+		return netip.AddrPort{}
+	}
+}

@@ -1,0 +1,67 @@
+package network
+
+import "net/netip"
+
+// ListenerCounts are one listener's gauges and counters at one moment.
+type ListenerCounts struct {
+	Listener *Listener
+	Bound    netip.AddrPort
+	// Established counts registered connections, those in handshake included.
+	Established int64
+	// Handshaking counts those that are not through their TLS handshake.
+	Handshaking int64
+	// Accepted counts sockets taken from the kernel, Refused those of them that
+	// Limits did not admit.
+	Accepted, Refused uint64
+	// Queued counts accepted sockets that no loop has registered yet.
+	Queued int64
+	// Held is 1 while the acceptor has a socket in its hand.
+	Held int64
+	// FilePauses counts the times that accepting paused for want of file
+	// descriptors.
+	FilePauses uint64
+	// Handshakes counts TLS handshakes that succeeded, HandshakeFailures those
+	// that failed (not those that a client left).
+	Handshakes, HandshakeFailures uint64
+	// Closed counts by reason; index it with a [Reason].
+	Closed []uint64
+	// BytesIn and BytesOut are of all connections, open and closed.
+	BytesIn, BytesOut uint64
+}
+
+// Counts has the counters of each listener, in the order of the calls to
+// Listen. Each figure is exact; they are not of the very same moment.
+func (s *Server) Counts() []ListenerCounts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counts := make([]ListenerCounts, 0, len(s.listeners))
+	for _, l := range s.listeners {
+		counts = append(counts, l.counts())
+	}
+	return counts
+}
+
+func (l *listener) counts() ListenerCounts {
+	n := ListenerCounts{
+		Listener:          &l.Listener,
+		Bound:             l.bound,
+		Established:       l.established.Load(),
+		Handshaking:       l.handshaking.Load(),
+		Accepted:          l.accepted.Load(),
+		Refused:           l.refused.Load(),
+		Queued:            l.queued.Load(),
+		Held:              l.held.Load(),
+		FilePauses:        l.filePauses.Load(),
+		Handshakes:        l.handshakes.Load(),
+		HandshakeFailures: l.handshakeFailures.Load(),
+		Closed:            make([]uint64, reasonCount),
+	}
+	for i := range l.closed {
+		n.Closed[i] = l.closed[i].Load()
+	}
+	for _, lp := range l.loops {
+		n.BytesIn += uint64(lp.bytesIn.Load())
+		n.BytesOut += uint64(lp.bytesOut.Load())
+	}
+	return n
+}

@@ -1,0 +1,123 @@
+package network
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// encryptAtOnce is how much of an answer is encrypted before what is encrypted
+// has left: it bounds what a reader that is slow costs beyond its answer.
+const encryptAtOnce = 64 << 10
+
+// output is what a connection has to send and the kernel has not taken yet.
+// Guarded by Conn.mu.
+type output struct {
+	// cipher holds records that are encrypted; sent of its bytes have left.
+	cipher *buffer
+	sent   int
+	// rest is what remains of an answer: bytes to send as they are, or over TLS
+	// to encrypt.
+	rest []byte
+	// answering: an answer is on its way; when all has left the connection goes
+	// on reading, or ends for the reason then.
+	answering bool
+	then      Reason
+}
+
+// send starts an answer, and reports whether all of it has left. c.mu is held,
+// and the connection is not closed.
+func (c *Conn) send(frame []byte, then Reason) (done bool, err error) {
+	if c.out == nil && c.session == nil {
+		n, err := c.writeSocket(frame)
+		if err != nil || n == len(frame) {
+			return err == nil, err
+		}
+		frame = frame[n:]
+	}
+	if c.out == nil {
+		if c.session != nil {
+			c.out = &c.session.queue
+		} else {
+			c.out = &output{}
+		}
+	}
+	c.out.rest, c.out.answering, c.out.then = frame, true, then
+	done, err = c.pump()
+	return done, err
+}
+
+// pump sends what it can of c.out and reports whether all has left; then c.out
+// is nil again. c.mu is held.
+func (c *Conn) pump() (done bool, err error) {
+	for c.out != nil {
+		o := c.out
+		switch {
+		case o.cipher != nil:
+			n, err := c.writeSocket(o.cipher.b[o.sent:])
+			if err != nil {
+				return false, err
+			}
+			if o.sent += n; o.sent < len(o.cipher.b) {
+				return false, nil
+			}
+			c.loop.server.buffers.put(o.cipher)
+			o.cipher, o.sent = nil, 0
+		case len(o.rest) == 0:
+			*o = output{}
+			c.out = nil
+		case c.session != nil:
+			part := o.rest[:min(len(o.rest), encryptAtOnce)]
+			if _, err := c.session.tls.Write(part); err != nil {
+				return false, err
+			}
+			o.rest = o.rest[len(part):]
+		default:
+			n, err := c.writeSocket(o.rest)
+			if err != nil {
+				return false, err
+			}
+			if o.rest = o.rest[n:]; len(o.rest) > 0 {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// writeSocket writes until the kernel takes no more. A full socket is no error.
+// c.mu is held.
+func (c *Conn) writeSocket(p []byte) (written int, err error) {
+	for written < len(p) {
+		n, err := unix.Write(int(c.fd), p[written:])
+		switch {
+		case n > 0:
+			written += n
+			c.bytesOut.Add(int64(n))
+			c.loop.bytesOut.Add(int64(n))
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EAGAIN):
+			return written, nil
+		default:
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// readSocket reads once. 0 without an error is the end of the stream. The
+// socket must not be closed meanwhile: c.mu is held, or the caller is the loop.
+func (c *Conn) readSocket(p []byte) (int, error) {
+	for {
+		n, err := unix.Read(int(c.fd), p)
+		switch {
+		case n >= 0:
+			c.bytesIn.Add(int64(n))
+			c.loop.bytesIn.Add(int64(n))
+			return n, nil
+		case errors.Is(err, unix.EINTR):
+		default:
+			return 0, err
+		}
+	}
+}
