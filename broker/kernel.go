@@ -11,9 +11,9 @@ import (
 //
 // All methods are safe for concurrent use, and none is called after Close.
 type KernelSource interface {
-	// Watch adds the ports of one broker, as one group, in the network namespace of the
-	// calling process. It is called once, after the sockets are bound and before the first
-	// listen(2), so that no connection can be established uncounted.
+	// Watch adds ports of the broker, in the network namespace of the calling process. It is
+	// called for each socket after it is bound and before its listen(2), so that no connection
+	// can be established uncounted; the ports of all calls form one group.
 	Watch(ports []uint16) error
 	// Report returns what the kernel counted for the watched ports.
 	Report(ctx context.Context) (KernelReport, error)
