@@ -1,0 +1,119 @@
+package api
+
+import (
+	"log/slog"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// describeMetadata tells where topics, brokers and the controller are. Topics that are missing and
+// may be created are created first.
+//
+// Versions: 0-13.
+// Needs: DESCRIBE on each TOPIC; to create a missing one, CREATE on CLUSTER or TOPIC.
+// Differs from Kafka: a topic that is created by the request is in its answer already; Kafka's first
+// answer is UNKNOWN_TOPIC_OR_PARTITION.
+func describeMetadata(q *call, req *kmsg.MetadataRequest) {
+	version := req.Version
+	ask := *req
+	ask.AllowAutoTopicCreation = false // the data plane keeps such a topic only until a crash
+	if version < 4 {
+		ask.Version = 4 // the first that can say so
+		if version == 0 && len(req.Topics) == 0 {
+			ask.Topics = nil // all topics, as later versions spell it
+		}
+	}
+	create := q.server.o.AutoCreateTopics && (req.AllowAutoTopicCreation || version < 4)
+	q.ask(&ask, func(answer kmsg.Response) {
+		resp := answer.(*kmsg.MetadataResponse) //nolint:errcheck,forcetypeassert // the answer to a MetadataRequest
+		missing := missingTopics(resp)
+		if !create || len(missing) == 0 {
+			q.completeMetadata(req, resp)
+			return
+		}
+		q.then(func() {
+			q.createMissing(missing)
+			q.ask(&ask, func(answer kmsg.Response) {
+				q.completeMetadata(req, answer.(*kmsg.MetadataResponse)) //nolint:errcheck,forcetypeassert // as above
+			})
+		})
+	})
+}
+
+// completeMetadata is what the front door knows better than the data plane: brokers and rights.
+func (q *call) completeMetadata(req *kmsg.MetadataRequest, resp *kmsg.MetadataResponse) {
+	o, at := &q.server.o, q.endpoint()
+	broker := kmsg.NewMetadataResponseBroker()
+	broker.NodeID, broker.Host, broker.Port, broker.Rack = o.NodeID, at.Host, at.Port, q.rack()
+	resp.Brokers = []kmsg.MetadataResponseBroker{broker}
+	resp.ClusterID, resp.ControllerID = &o.ClusterID, o.NodeID
+	resp.AuthorizedOperations = operations(req.IncludeClusterAuthorizedOperations, clusterOperations)
+	for i := range resp.Topics {
+		t := &resp.Topics[i]
+		if t.Topic != nil && t.ErrorCode == kerr.UnknownTopicOrPartition.Code && !validTopicName(*t.Topic) {
+			t.ErrorCode = kerr.InvalidTopicException.Code
+		}
+		t.AuthorizedOperations = operations(req.IncludeTopicAuthorizedOperations && t.ErrorCode == 0, topicOperations)
+	}
+	q.answer(resp)
+}
+
+// missingTopics lists the names that were asked for, do not exist and could.
+func missingTopics(resp *kmsg.MetadataResponse) []string {
+	var missing []string
+	for i := range resp.Topics {
+		t := &resp.Topics[i]
+		if t.Topic != nil && t.ErrorCode == kerr.UnknownTopicOrPartition.Code && validTopicName(*t.Topic) {
+			missing = append(missing, *t.Topic)
+		}
+	}
+	return missing
+}
+
+// createMissing creates topics as auto.create.topics.enable asks for. One that fails stays missing
+// in the answer; the log says why.
+func (q *call) createMissing(names []string) {
+	o := &q.server.o
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.Version = 7
+	create.TimeoutMillis = 30_000
+	for _, name := range names {
+		t := kmsg.NewCreateTopicsRequestTopic()
+		t.Topic, t.NumPartitions, t.ReplicationFactor = name, max(o.NumPartitions, 1), 1
+		create.Topics = append(create.Topics, t)
+	}
+	answer, err := o.Engine.Request(q.server.ctx, create)
+	if err != nil {
+		o.Log.Warn("auto-creation of topics failed", slog.Any("topics", names), slog.Any("error", err))
+		return
+	}
+	for _, t := range answer.(*kmsg.CreateTopicsResponse).Topics { //nolint:errcheck,forcetypeassert // the answer to a CreateTopicsRequest
+		switch err := kerr.ErrorForCode(t.ErrorCode); t.ErrorCode {
+		case 0:
+			o.Log.Info("created topic", slog.String("topic", t.Topic), slog.Int("partitions", int(max(o.NumPartitions, 1))), slog.String("connection", q.conn.ID()))
+		case kerr.TopicAlreadyExists.Code:
+		default:
+			o.Log.Warn("auto-creation of topic failed", slog.String("topic", t.Topic), slog.Any("error", err))
+		}
+	}
+}
+
+// validTopicName tells whether a topic can have that name in Kafka.
+func validTopicName(name string) bool {
+	const longest = 249
+	if name == "" || name == "." || name == ".." || len(name) > longest {
+		return false
+	}
+	return !strings.ContainsFunc(name, func(r rune) bool {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		return !letter && (r < '0' || r > '9') && r != '.' && r != '_' && r != '-'
+	})
+}
+
+// then goes on with a call on a goroutine that may wait: the data plane's own must not.
+func (q *call) then(next func()) {
+	q.do = func(*call) { next() }
+	q.server.pool.submit(q)
+}

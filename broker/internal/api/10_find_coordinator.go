@@ -1,0 +1,30 @@
+package api
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// findCoordinator tells which broker looks after a group or a transactional id.
+//
+// Versions: 0-6.
+// Needs: DESCRIBE on GROUP or TRANSACTIONAL_ID; CLUSTER_ACTION on CLUSTER for a share group's key.
+// Differs from Kafka: nothing known.
+func findCoordinator() through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinatorResponse] {
+	return through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinatorResponse]{
+		after: func(q *call, _ *kmsg.FindCoordinatorRequest, resp *kmsg.FindCoordinatorResponse) {
+			at := q.endpoint()
+			place := func(code int16, node *int32, host *string, port *int32) {
+				if code != 0 {
+					*node, *host, *port = -1, "", -1
+					return
+				}
+				*node, *host, *port = q.server.o.NodeID, at.Host, at.Port
+			}
+			if q.header.Version < 4 {
+				place(resp.ErrorCode, &resp.NodeID, &resp.Host, &resp.Port)
+			}
+			for i := range resp.Coordinators {
+				c := &resp.Coordinators[i]
+				place(c.ErrorCode, &c.NodeID, &c.Host, &c.Port)
+			}
+		},
+	}
+}

@@ -1,0 +1,12 @@
+package api
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// joinGroup makes its sender a member of a classic group; it waits for the others.
+//
+// Versions: 0-9.
+// Needs: READ on GROUP.
+// Differs from Kafka: nothing known.
+func joinGroup() through[*kmsg.JoinGroupRequest, *kmsg.JoinGroupResponse] {
+	return through[*kmsg.JoinGroupRequest, *kmsg.JoinGroupResponse]{}
+}

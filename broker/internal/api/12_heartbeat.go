@@ -1,0 +1,12 @@
+package api
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// heartbeat keeps a member of a classic group alive.
+//
+// Versions: 0-4.
+// Needs: READ on GROUP.
+// Differs from Kafka: nothing known.
+func heartbeat() through[*kmsg.HeartbeatRequest, *kmsg.HeartbeatResponse] {
+	return through[*kmsg.HeartbeatRequest, *kmsg.HeartbeatResponse]{}
+}

@@ -1,0 +1,12 @@
+package api
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// deleteRecords moves the start of partitions up.
+//
+// Versions: 0-2.
+// Needs: DELETE on each TOPIC.
+// Differs from Kafka: nothing known.
+func deleteRecords() through[*kmsg.DeleteRecordsRequest, *kmsg.DeleteRecordsResponse] {
+	return through[*kmsg.DeleteRecordsRequest, *kmsg.DeleteRecordsResponse]{topics: []string{"Topics.Topic"}}
+}

@@ -1,0 +1,12 @@
+package api
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// addOffsetsToTxn enlists a group's offsets in a transaction.
+//
+// Versions: 0-4.
+// Needs: WRITE on TRANSACTIONAL_ID, then READ on GROUP.
+// Differs from Kafka: nothing known.
+func addOffsetsToTxn() through[*kmsg.AddOffsetsToTxnRequest, *kmsg.AddOffsetsToTxnResponse] {
+	return through[*kmsg.AddOffsetsToTxnRequest, *kmsg.AddOffsetsToTxnResponse]{}
+}

@@ -1,0 +1,79 @@
+package api
+
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// describeConfigs tells configs, where each value comes from and what it hides.
+//
+// Versions: 1-4.
+// Needs: DESCRIBE_CONFIGS on CLUSTER (brokers, loggers, client metrics), on each TOPIC, on each GROUP.
+// Differs from Kafka: there are no loggers whose level could be told.
+func describeConfigs(q *call, req *kmsg.DescribeConfigsRequest) {
+	resp := kmsg.NewPtrDescribeConfigsResponse()
+	resp.Resources = make([]kmsg.DescribeConfigsResponseResource, len(req.Resources))
+	ask := *req
+	ask.Resources = nil
+	var places []int // in the answer, of the resources that the data plane describes
+	for i := range req.Resources {
+		r := &req.Resources[i]
+		switch r.ResourceType {
+		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics:
+			ask.Resources = append(ask.Resources, *r)
+			places = append(places, i)
+		default:
+			resp.Resources[i] = q.describeResource(req, r)
+		}
+	}
+	if len(places) == 0 {
+		q.answer(resp)
+		return
+	}
+	q.ask(&ask, func(answer kmsg.Response) {
+		described := answer.(*kmsg.DescribeConfigsResponse).Resources //nolint:errcheck,forcetypeassert // the answer to a DescribeConfigsRequest
+		for i, place := range places {
+			if i >= len(described) {
+				break
+			}
+			resp.Resources[place] = described[i]
+			for j := range described[i].Configs {
+				c := &resp.Resources[place].Configs[j]
+				c.ReadOnly = false // topics and groups have none that could not be altered
+				if !req.IncludeSynonyms {
+					c.ConfigSynonyms = nil
+				}
+			}
+		}
+		q.answer(resp)
+	})
+}
+
+// describeResource describes what the front door answers for: brokers and their loggers.
+func (q *call) describeResource(req *kmsg.DescribeConfigsRequest, r *kmsg.DescribeConfigsRequestResource) kmsg.DescribeConfigsResponseResource {
+	out := kmsg.NewDescribeConfigsResponseResource()
+	out.ResourceType, out.ResourceName = r.ResourceType, r.ResourceName
+	refuse := func(message string) kmsg.DescribeConfigsResponseResource {
+		out.ErrorCode, out.ErrorMessage = kerr.InvalidRequest.Code, &message
+		return out
+	}
+	switch r.ResourceType {
+	case kmsg.ConfigResourceTypeBroker:
+		if r.ResourceName != "" {
+			if why := q.refuseNode(r.ResourceName, "Unexpected broker id, expected %d or empty string, but received %s"); why != "" {
+				return refuse(why)
+			}
+		}
+		out.Configs = q.server.brokerConfigs().describe(r, req.IncludeSynonyms, req.IncludeDocumentation)
+	case kmsg.ConfigResourceTypeBrokerLogger:
+		if r.ResourceName == "" {
+			return refuse("Broker id must not be empty")
+		}
+		if why := q.refuseNode(r.ResourceName, "Unexpected broker id, expected %d but received %s"); why != "" {
+			return refuse(why)
+		}
+	default:
+		return refuse("Unsupported resource type: " + r.ResourceType.String())
+	}
+	return out
+}

@@ -1,0 +1,12 @@
+package api
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// describeLogDirs tells the sizes of partitions.
+//
+// Versions: 1-5.
+// Needs: DESCRIBE on CLUSTER.
+// Differs from Kafka: nothing known.
+func describeLogDirs() through[*kmsg.DescribeLogDirsRequest, *kmsg.DescribeLogDirsResponse] {
+	return through[*kmsg.DescribeLogDirsRequest, *kmsg.DescribeLogDirsResponse]{topics: []string{"Topics.Topic"}}
+}

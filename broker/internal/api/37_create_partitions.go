@@ -1,0 +1,12 @@
+package api
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// createPartitions adds partitions to topics.
+//
+// Versions: 0-3.
+// Needs: ALTER on each TOPIC.
+// Differs from Kafka: nothing known.
+func createPartitions() through[*kmsg.CreatePartitionsRequest, *kmsg.CreatePartitionsResponse] {
+	return through[*kmsg.CreatePartitionsRequest, *kmsg.CreatePartitionsResponse]{topics: []string{"Topics.Topic"}}
+}

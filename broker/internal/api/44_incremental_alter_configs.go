@@ -1,0 +1,45 @@
+package api
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// incrementalAlterConfigs sets and removes single dynamic configs.
+//
+// Versions: 0-1.
+// Needs: ALTER_CONFIGS on CLUSTER (brokers, loggers, client metrics), on each TOPIC, on each GROUP.
+// Differs from Kafka: a config that brokerlab obeys and cannot change while it runs is refused as one
+// that cannot be updated dynamically; there are no loggers whose level could be set.
+func incrementalAlterConfigs(q *call, req *kmsg.IncrementalAlterConfigsRequest) {
+	a := alteration{call: q, validateOnly: req.ValidateOnly}
+	for i := range req.Resources {
+		r := &req.Resources[i]
+		c := changed{kind: r.ResourceType, name: r.ResourceName}
+		for _, config := range r.Configs {
+			c.configs = append(c.configs, changedConfig{name: config.Name, op: config.Op, value: config.Value})
+		}
+		a.resources = append(a.resources, c)
+	}
+	ask := *req
+	ask.Resources = nil
+	places := a.admit(func(i int) { ask.Resources = append(ask.Resources, req.Resources[i]) })
+	finish := func() {
+		resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
+		for _, r := range a.resources {
+			out := kmsg.NewIncrementalAlterConfigsResponseResource()
+			out.ResourceType, out.ResourceName, out.ErrorCode, out.ErrorMessage = r.kind, r.name, r.code, r.message
+			resp.Resources = append(resp.Resources, out)
+		}
+		q.answer(resp)
+	}
+	if len(places) == 0 {
+		finish()
+		return
+	}
+	q.ask(&ask, func(answer kmsg.Response) {
+		for i, r := range answer.(*kmsg.IncrementalAlterConfigsResponse).Resources { //nolint:errcheck,forcetypeassert // the answer to an IncrementalAlterConfigsRequest
+			if i < len(places) {
+				a.resources[places[i]].code, a.resources[places[i]].message = r.ErrorCode, r.ErrorMessage
+			}
+		}
+		finish()
+	})
+}

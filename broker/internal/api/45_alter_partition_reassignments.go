@@ -1,0 +1,12 @@
+package api
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// alterPartitionReassignments moves partitions between brokers.
+//
+// Versions: 0-1.
+// Needs: ALTER on CLUSTER.
+// Differs from Kafka: nothing known.
+func alterPartitionReassignments() through[*kmsg.AlterPartitionAssignmentsRequest, *kmsg.AlterPartitionAssignmentsResponse] {
+	return through[*kmsg.AlterPartitionAssignmentsRequest, *kmsg.AlterPartitionAssignmentsResponse]{topics: []string{"Topics.Topic"}}
+}

@@ -1,0 +1,12 @@
+package api
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// listPartitionReassignments lists partitions that are being moved.
+//
+// Versions: 0.
+// Needs: DESCRIBE on CLUSTER.
+// Differs from Kafka: nothing known.
+func listPartitionReassignments() through[*kmsg.ListPartitionReassignmentsRequest, *kmsg.ListPartitionReassignmentsResponse] {
+	return through[*kmsg.ListPartitionReassignmentsRequest, *kmsg.ListPartitionReassignmentsResponse]{topics: []string{"Topics.Topic"}}
+}

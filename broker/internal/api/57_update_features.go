@@ -1,0 +1,123 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/internal/metadata"
+)
+
+// Upgrade types of UpdateFeatures.
+const (
+	upgrade         = 1
+	safeDowngrade   = 2
+	unsafeDowngrade = 3
+)
+
+// updateFeatures changes finalized levels, all of them or none.
+//
+// Versions: 0-2.
+// Needs: ALTER on CLUSTER.
+// Differs from Kafka: only metadata.version means something to brokerlab; the levels of the others
+// are kept and told, and what the data plane does stays the same.
+func updateFeatures(ctx context.Context, q *call, req *kmsg.UpdateFeaturesRequest) (*kmsg.UpdateFeaturesResponse, error) {
+	resp := kmsg.NewPtrUpdateFeaturesResponse()
+	admit := func(image *metadata.Image) ([]metadata.Record, error) {
+		var records []metadata.Record
+		for _, u := range req.FeatureUpdates {
+			kind := u.UpgradeType
+			if req.Version == 0 {
+				kind = upgrade
+			}
+			if err := admitFeature(q.server.o.NodeID, image, u.Feature, u.MaxVersionLevel, kind); err != nil {
+				return nil, err
+			}
+			if image.Feature(u.Feature) != u.MaxVersionLevel {
+				records = append(records, metadata.SetFeature{Name: u.Feature, Level: u.MaxVersionLevel})
+			}
+		}
+		return records, nil
+	}
+	var err error
+	if req.ValidateOnly {
+		_, err = admit(q.server.o.Metadata.Image())
+	} else {
+		err = q.server.o.Metadata.Update(ctx, admit)
+	}
+	var refused *featureError
+	switch {
+	case errors.As(err, &refused):
+		resp.ErrorCode = kerr.InvalidUpdateVersion.Code
+		resp.ErrorMessage = nonEmpty("The update failed for all features since the following feature had an error: " + refused.Error())
+		return resp, nil
+	case err != nil:
+		return nil, err
+	}
+	for _, u := range req.FeatureUpdates {
+		r := kmsg.NewUpdateFeaturesResponseResult()
+		r.Feature, r.ErrorMessage = u.Feature, nonEmpty("NONE")
+		resp.Results = append(resp.Results, r)
+		if !req.ValidateOnly {
+			q.server.o.Log.Info("updated feature", slog.String("feature", u.Feature), slog.Int("level", int(u.MaxVersionLevel)), slog.String("principal", principal(q.conn.Identity())))
+		}
+	}
+	return resp, nil
+}
+
+// featureError is a refused change of a feature, in Kafka's words.
+type featureError struct {
+	feature string
+	level   int16
+	why     string
+	whole   string
+}
+
+func (e *featureError) Error() string {
+	if e.whole != "" {
+		return e.whole
+	}
+	return fmt.Sprintf("Invalid update version %d for feature %s. %s", e.level, e.feature, e.why)
+}
+
+// admitFeature checks one change in Kafka's order.
+func admitFeature(node int32, image *metadata.Image, name string, level int16, kind int8) error {
+	refuse := func(format string, args ...any) error {
+		return &featureError{feature: name, level: level, why: fmt.Sprintf(format, args...)}
+	}
+	now := image.Feature(name)
+	known, ok := supportedFeature(name)
+	switch {
+	case kind != upgrade && kind != safeDowngrade && kind != unsafeDowngrade:
+		return refuse("The controller does not support the given upgrade type.")
+	case level < 0:
+		return refuse("A feature version cannot be less than 0.")
+	case !ok && level == 0:
+		return refuse("Feature %s not found.", name)
+	case !ok:
+		return refuse("Local controller %d does not support this feature.", node)
+	case level != 0 && level < known.min || level > known.max || level == 0 && name == metadataVersion:
+		return refuse("Local controller %d only supports versions %d-%d", node, known.min, known.max)
+	case level < now && kind == upgrade:
+		return refuse("Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade.")
+	case level > now && kind != upgrade:
+		return refuse("Can't downgrade to a newer version.")
+	case name != metadataVersion || level >= now:
+		return nil
+	}
+	for v := level + 1; v <= now; v++ {
+		if !changedMetadata(v) {
+			continue
+		}
+		why := "Refusing to perform the requested downgrade because it might delete metadata information."
+		if kind == unsafeDowngrade {
+			why = "Unsafe metadata downgrade is not supported in this version."
+		}
+		return &featureError{whole: fmt.Sprintf("Unsupported metadata.version downgrade from %d to %d. %s", now, level, why)}
+	}
+	return nil
+}

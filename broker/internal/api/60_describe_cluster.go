@@ -1,0 +1,47 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Endpoint types of DescribeCluster.
+const (
+	endpointBrokers     = 1
+	endpointControllers = 2
+)
+
+// describeCluster tells the brokers and the cluster id.
+//
+// Versions: 0-2.
+// Needs: nothing; DESCRIBE on CLUSTER for the authorized operations.
+// Differs from Kafka: there are no fenced brokers to include.
+func describeCluster(_ context.Context, q *call, req *kmsg.DescribeClusterRequest) (*kmsg.DescribeClusterResponse, error) {
+	resp := kmsg.NewPtrDescribeClusterResponse()
+	kind := int8(endpointBrokers)
+	if req.Version >= 1 {
+		kind = req.EndpointType
+	}
+	resp.EndpointType = kind
+	switch kind {
+	case endpointBrokers:
+	case endpointControllers:
+		resp.ErrorCode = kerr.MismatchedEndpointType.Code
+		resp.ErrorMessage = nonEmpty("The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER")
+		return resp, nil
+	default:
+		resp.ErrorCode = kerr.UnsupportedEndpointType.Code
+		resp.ErrorMessage = nonEmpty(fmt.Sprintf("Unsupported endpoint type %d", kind))
+		return resp, nil
+	}
+	at := q.endpoint()
+	b := kmsg.NewDescribeClusterResponseBroker()
+	b.NodeID, b.Host, b.Port, b.Rack = q.server.o.NodeID, at.Host, at.Port, q.rack()
+	resp.Brokers = append(resp.Brokers, b)
+	resp.ClusterID, resp.ControllerID = q.server.o.ClusterID, q.server.o.NodeID
+	resp.ClusterAuthorizedOperations = operations(req.IncludeClusterAuthorizedOperations, clusterOperations)
+	return resp, nil
+}

@@ -1,0 +1,12 @@
+package api
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// describeProducers lists the producers that write to partitions.
+//
+// Versions: 0.
+// Needs: READ on each TOPIC.
+// Differs from Kafka: nothing known.
+func describeProducers() through[*kmsg.DescribeProducersRequest, *kmsg.DescribeProducersResponse] {
+	return through[*kmsg.DescribeProducersRequest, *kmsg.DescribeProducersResponse]{topics: []string{"Topics.Topic"}}
+}

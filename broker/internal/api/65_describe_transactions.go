@@ -1,0 +1,12 @@
+package api
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// describeTransactions tells the state of transactions.
+//
+// Versions: 0.
+// Needs: DESCRIBE on each TRANSACTIONAL_ID.
+// Differs from Kafka: nothing known.
+func describeTransactions() through[*kmsg.DescribeTransactionsRequest, *kmsg.DescribeTransactionsResponse] {
+	return through[*kmsg.DescribeTransactionsRequest, *kmsg.DescribeTransactionsResponse]{}
+}

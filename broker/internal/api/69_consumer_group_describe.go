@@ -1,0 +1,19 @@
+package api
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// consumerGroupDescribe describes groups of the consumer group protocol.
+//
+// Versions: 0-1.
+// Needs: DESCRIBE on each GROUP, DESCRIBE on each TOPIC that a member is assigned.
+// Differs from Kafka: nothing known.
+func consumerGroupDescribe() through[*kmsg.ConsumerGroupDescribeRequest, *kmsg.ConsumerGroupDescribeResponse] {
+	return through[*kmsg.ConsumerGroupDescribeRequest, *kmsg.ConsumerGroupDescribeResponse]{
+		after: func(_ *call, req *kmsg.ConsumerGroupDescribeRequest, resp *kmsg.ConsumerGroupDescribeResponse) {
+			for i := range resp.Groups {
+				g := &resp.Groups[i]
+				g.AuthorizedOperations = operations(req.IncludeAuthorizedOperations && g.ErrorCode == 0, groupOperations)
+			}
+		},
+	}
+}

@@ -1,0 +1,12 @@
+package api
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// listConfigResources names everything that can have configs.
+//
+// Versions: 0-1.
+// Needs: DESCRIBE_CONFIGS on CLUSTER.
+// Differs from Kafka: nothing known.
+func listConfigResources() through[*kmsg.ListConfigResourcesRequest, *kmsg.ListConfigResourcesResponse] {
+	return through[*kmsg.ListConfigResourcesRequest, *kmsg.ListConfigResourcesResponse]{}
+}

@@ -1,0 +1,317 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/internal/kafkaconfig"
+	"github.com/brokerlab/brokerlab/broker/internal/metadata"
+)
+
+// alteration is one request that alters configs, old style or incremental: what it asks of each
+// resource, and what that led to.
+type alteration struct {
+	call         *call
+	validateOnly bool
+	replace      bool // all dynamic configs of a resource are replaced by those given
+	resources    []changed
+}
+
+// changed is one resource of an alteration. code and message are its result.
+type changed struct {
+	kind    kmsg.ConfigResourceType
+	name    string
+	configs []changedConfig
+	code    int16
+	message *string
+}
+
+type changedConfig struct {
+	name  string
+	op    kmsg.IncrementalAlterConfigOp
+	value *string
+}
+
+func (c *changed) refuse(err *kerr.Error, format string, args ...any) {
+	c.code, c.message = err.Code, nonEmpty(fmt.Sprintf(format, args...))
+}
+
+// admit checks every resource and alters those that are the front door's. It calls pass with the
+// index of each that the data plane is to alter, and returns these indices.
+func (a *alteration) admit(pass func(int)) []int {
+	var passed []int
+	for i := range a.resources {
+		r := &a.resources[i]
+		if a.precheck(r); r.code != 0 {
+			continue
+		}
+		switch r.kind {
+		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics:
+			pass(i)
+			passed = append(passed, i)
+		case kmsg.ConfigResourceTypeBroker:
+			a.alterBroker(r)
+		case kmsg.ConfigResourceTypeBrokerLogger:
+			a.alterLogger(r)
+		default:
+			r.refuse(kerr.InvalidRequest, "Unknown resource type %d", int8(r.kind))
+		}
+	}
+	return passed
+}
+
+// precheck is what Kafka looks at before anything else, whoever asks.
+func (a *alteration) precheck(r *changed) {
+	copies := 0
+	for i := range a.resources {
+		if a.resources[i].kind == r.kind && a.resources[i].name == r.name {
+			copies++
+		}
+	}
+	if copies > 1 {
+		r.refuse(kerr.InvalidRequest, "Each resource must appear at most once.")
+		return
+	}
+	seen := map[string]bool{}
+	for _, c := range r.configs {
+		if seen[c.name] {
+			r.refuse(kerr.InvalidRequest, "Error due to duplicate config keys")
+			return
+		}
+		seen[c.name] = true
+	}
+	var null []string
+	for _, c := range r.configs {
+		if c.value == nil && c.op != kmsg.IncrementalAlterConfigOpDelete {
+			null = append(null, c.name)
+		}
+	}
+	if len(null) > 0 {
+		r.refuse(kerr.InvalidRequest, "Null value not supported for : %s", strings.Join(null, ", "))
+	}
+}
+
+// refuseNode says why a resource name is not this broker's; format takes the expected and the
+// received id.
+func (q *call) refuseNode(name, format string) string {
+	id, err := strconv.ParseInt(name, 10, 32)
+	if err != nil {
+		return "Node id must be an integer, but it is: " + name
+	}
+	if int32(id) != q.server.o.NodeID {
+		return fmt.Sprintf(format, q.server.o.NodeID, name)
+	}
+	return ""
+}
+
+func (a *alteration) alterLogger(r *changed) {
+	if why := a.call.refuseNode(r.name, "Unexpected node id. Expected %d, but received %s"); why != "" {
+		r.refuse(kerr.InvalidRequest, "%s", why)
+		return
+	}
+	for _, c := range r.configs {
+		r.refuse(kerr.InvalidConfig, "Logger %s does not exist!", c.name)
+		return
+	}
+}
+
+// alterBroker checks, stores and applies a change of one broker's configs, or of the cluster's
+// default.
+func (a *alteration) alterBroker(r *changed) {
+	q := a.call
+	if r.name != "" {
+		if why := q.refuseNode(r.name, "Unexpected broker id, expected %d, but received %s"); why != "" {
+			r.refuse(kerr.InvalidRequest, "%s", why)
+			return
+		}
+	}
+	b := q.server.brokerConfigs()
+	var err error
+	admit := func(*metadata.Image) ([]metadata.Record, error) {
+		b = q.server.brokerConfigs()
+		records, next, err := b.admit(r, a.replace)
+		if err != nil {
+			return nil, err
+		}
+		apply, err := q.server.applicable(next)
+		if err != nil {
+			return nil, err
+		}
+		if a.validateOnly {
+			return nil, nil
+		}
+		b.apply = apply
+		return records, nil
+	}
+	if a.validateOnly {
+		_, err = admit(nil)
+	} else {
+		err = q.server.alterations(func() error {
+			if err := q.server.o.Metadata.Update(q.server.ctx, admit); err != nil {
+				return err
+			}
+			b.apply()
+			return nil
+		})
+	}
+	var refused *configError
+	switch {
+	case errors.As(err, &refused):
+		r.refuse(refused.err, "%s", refused.message)
+	case err != nil:
+		q.server.o.Log.Error("alteration of broker configs failed", slog.Any("error", err))
+		r.refuse(kerr.UnknownServerError, "%s", kerr.UnknownServerError.Description)
+	case !a.validateOnly:
+		names := make([]string, 0, len(r.configs))
+		for _, c := range r.configs {
+			names = append(names, c.name)
+		}
+		q.server.o.Log.Info("altered broker configs", slog.String("broker", r.name), slog.Any("configs", names), slog.String("principal", principal(q.conn.Identity())))
+	}
+}
+
+// configError is a refused alteration, in Kafka's words.
+type configError struct {
+	err     *kerr.Error
+	message string
+}
+
+func (e *configError) Error() string { return e.message }
+
+func invalidRequest(format string, args ...any) error {
+	return &configError{kerr.InvalidRequest, fmt.Sprintf(format, args...)}
+}
+
+// admit turns a change into records, and tells what the broker's dynamic configs will be after it.
+func (b *brokerConfigs) admit(r *changed, replace bool) (records []metadata.Record, next *brokerConfigs, err error) {
+	resource := metadata.Resource{Type: metadata.ResourceBroker, Name: r.name}
+	old := b.perBroker
+	if r.name == "" {
+		old = b.clusterWide
+	}
+	after := map[string]string{}
+	if !replace {
+		for k, v := range old {
+			after[k] = v
+		}
+	}
+	set := map[string]string{}
+	for _, c := range r.configs {
+		value, keep, err := c.result(old)
+		if err != nil {
+			return nil, nil, err
+		}
+		if keep {
+			after[c.name], set[c.name] = value, value
+		} else {
+			delete(after, c.name)
+		}
+	}
+	if err := refuseDynamic(r); err != nil {
+		return nil, nil, err
+	}
+	for _, c := range r.configs {
+		if v, ok := set[c.name]; ok {
+			if known, ok := kafkaconfig.Resolve(c.name); ok {
+				if err := known.Check(v); err != nil {
+					return nil, nil, invalidRequest("%s", strings.Replace(err.Error(), "configuration "+known.Name, "configuration "+c.name, 1))
+				}
+			}
+		}
+	}
+	for k := range old {
+		if _, kept := after[k]; !kept {
+			records = append(records, metadata.SetConfig{Resource: resource, Name: k})
+		}
+	}
+	for k, v := range after {
+		if was, ok := old[k]; !ok || was != v {
+			records = append(records, metadata.SetConfig{Resource: resource, Name: k, Value: &v})
+		}
+	}
+	slices.SortFunc(records, func(x, y metadata.Record) int {
+		return strings.Compare(x.(metadata.SetConfig).Name, y.(metadata.SetConfig).Name) //nolint:errcheck,forcetypeassert // made above
+	})
+	changed := *b
+	if r.name == "" {
+		changed.clusterWide = after
+	} else {
+		changed.perBroker = after
+	}
+	return records, &changed, nil
+}
+
+// result is the value that one change leads to; keep is false when it takes the config away.
+func (c *changedConfig) result(old map[string]string) (value string, keep bool, err error) {
+	if c.op == kmsg.IncrementalAlterConfigOpDelete {
+		return "", false, nil
+	}
+	if c.op == kmsg.IncrementalAlterConfigOpSet {
+		return *c.value, true, nil
+	}
+	known, ok := kafkaconfig.Resolve(c.name)
+	verb := map[kmsg.IncrementalAlterConfigOp]string{kmsg.IncrementalAlterConfigOpAppend: "append", kmsg.IncrementalAlterConfigOpSubtract: "subtract"}[c.op]
+	if verb == "" {
+		return "", false, invalidRequest("Unknown operation %d", int8(c.op))
+	}
+	if !ok || known.Type != kafkaconfig.List {
+		return "", false, &configError{kerr.InvalidConfig, fmt.Sprintf("Config value %s is not allowed for config key: %s", verb, c.name)}
+	}
+	now, has := old[c.name]
+	if !has && known.Default != nil {
+		now = *known.Default
+	}
+	entries := kafkaconfig.SplitList(now)
+	for _, e := range kafkaconfig.SplitList(*c.value) {
+		entries = slices.DeleteFunc(entries, func(have string) bool { return have == e })
+		if c.op == kmsg.IncrementalAlterConfigOpAppend {
+			entries = append(entries, e)
+		}
+	}
+	return strings.Join(entries, ","), true, nil
+}
+
+// refuseDynamic is Kafka's judgement of the names alone, and ours of those that we cannot apply while
+// we run: better a refusal than a setting that nobody obeys.
+func refuseDynamic(r *changed) error {
+	var fixed, unprefixed, single []string
+	for _, c := range r.configs {
+		known, ok := kafkaconfig.Resolve(c.name)
+		switch {
+		case !ok: // a custom name, kept for whoever reads it
+		case known.Mode == kafkaconfig.ReadOnly:
+			fixed = append(fixed, c.name)
+		case known.Security && known.Listener == "":
+			unprefixed = append(unprefixed, c.name)
+		case r.name == "" && known.Mode == kafkaconfig.PerBroker && !clusterWideListenerConfig(known.Name):
+			single = append(single, c.name)
+		case !applicableName(known):
+			fixed = append(fixed, c.name)
+		}
+	}
+	list := func(names []string) string {
+		slices.Sort(names)
+		return "[" + strings.Join(names, ", ") + "]"
+	}
+	switch {
+	case len(fixed) > 0:
+		return invalidRequest("Cannot update these configs dynamically: %s", list(fixed))
+	case len(unprefixed) > 0:
+		return invalidRequest("These security configs can be dynamically updated only per-listener using the listener prefix: %s", list(unprefixed))
+	case len(single) > 0:
+		return invalidRequest("Cannot update these configs at default cluster level, broker id must be specified: %s", list(single))
+	}
+	return nil
+}
+
+// clusterWideListenerConfig names the configs that may be set cluster-wide with a listener prefix.
+func clusterWideListenerConfig(name string) bool {
+	return name == "max.connections" || name == "max.connection.creation.rate" || name == "num.network.threads"
+}

@@ -1,0 +1,127 @@
+package api
+
+import (
+	"reflect"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Bit n of an authorized-operations field is Kafka's operation code n. These are all that make
+// sense for a resource: without an authorizer everyone may do everything.
+const (
+	topicOperations   int32 = 3576
+	clusterOperations int32 = 8096
+	groupOperations   int32 = 3400
+	notAsked          int32 = -1 << 31
+)
+
+func operations(asked bool, all int32) int32 {
+	if asked {
+		return all
+	}
+	return notAsked
+}
+
+// endpoint is the broker's address for whoever reads the answer: that of the listener the request
+// came through.
+func (q *call) endpoint() Endpoint { return q.server.o.Listener[q.conn.Listener().Name].Advertised }
+
+// rack is broker.rack; nil without one.
+func (q *call) rack() *string {
+	if q.server.o.Rack == "" {
+		return nil
+	}
+	return &q.server.o.Rack
+}
+
+// nonEmpty is a message for a nullable field.
+func nonEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// errorResponse answers every part of req with one error, as Kafka's getErrorResponse of each API
+// does: at the top level where the API has an error there, and in each element that req asks about.
+// Elements of the answer take the fields that they have in common with those of the request.
+func errorResponse(req kmsg.Request, code int16, message string) kmsg.Response {
+	resp := req.ResponseKind()
+	resp.SetVersion(req.GetVersion())
+	if d, ok := resp.(interface{ Default() }); ok {
+		d.Default()
+	}
+	fillError(reflect.ValueOf(resp).Elem(), reflect.ValueOf(req).Elem(), code, message)
+	return resp
+}
+
+func fillError(resp, req reflect.Value, code int16, message string) {
+	for i := range resp.NumField() {
+		field, name := resp.Field(i), resp.Type().Field(i).Name
+		asked := req.FieldByName(name)
+		switch {
+		case name == "ErrorCode" && field.Kind() == reflect.Int16:
+			field.SetInt(int64(code))
+		case name == "ErrorMessage" && field.Type() == reflect.TypeFor[*string]():
+			field.Set(reflect.ValueOf(nonEmpty(message)))
+		case !asked.IsValid():
+		case field.Kind() == reflect.Slice && asked.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct:
+			fillErrors(field, asked, code, message)
+		case name != "Version" && asked.Type() == field.Type() && isScalar(field):
+			field.Set(asked)
+		}
+	}
+	for _, name := range [][2]string{
+		{"TopicNames", "Topics"}, {"CoordinatorKeys", "Coordinators"}, {"Creations", "Results"}, {"Filters", "Results"},
+		{"Users", "Results"}, {"Upsertions", "Results"}, {"TransactionalIDs", "TransactionStates"},
+	} {
+		asked, field := req.FieldByName(name[0]), resp.FieldByName(name[1])
+		if asked.IsValid() && asked.Kind() == reflect.Slice && field.IsValid() && field.Len() == 0 {
+			fillErrors(field, asked, code, message)
+		}
+	}
+}
+
+// fillErrors makes one element of the answer for each of the request.
+func fillErrors(field, asked reflect.Value, code int16, message string) {
+	out := reflect.MakeSlice(field.Type(), asked.Len(), asked.Len())
+	for i := range asked.Len() {
+		item, from := out.Index(i), asked.Index(i)
+		if d, ok := item.Addr().Interface().(interface{ Default() }); ok {
+			d.Default()
+		}
+		if from.Kind() == reflect.Struct {
+			fillError(item, from, code, message)
+			continue
+		}
+		// A list of names or numbers: the element names itself by its first field of that kind.
+		named := false
+		for j := range item.NumField() {
+			f := item.Field(j)
+			switch {
+			case item.Type().Field(j).Name == "ErrorCode":
+				f.SetInt(int64(code))
+			case item.Type().Field(j).Name == "ErrorMessage":
+				f.Set(reflect.ValueOf(nonEmpty(message)))
+			case !named && f.Type() == from.Type():
+				f.Set(from)
+				named = true
+			case !named && f.Type() == reflect.PointerTo(from.Type()):
+				p := reflect.New(from.Type())
+				p.Elem().Set(from)
+				f.Set(p)
+				named = true
+			}
+		}
+	}
+	field.Set(out)
+}
+
+func isScalar(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Struct, reflect.Map, reflect.Interface:
+		return false
+	default:
+		return true
+	}
+}

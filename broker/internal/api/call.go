@@ -1,0 +1,217 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+	"unique"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/internal/engine"
+	"github.com/brokerlab/brokerlab/broker/internal/network"
+	"github.com/brokerlab/brokerlab/broker/internal/sasl"
+	"github.com/brokerlab/brokerlab/broker/internal/wire"
+)
+
+// call is one request on its way to its answer. Exactly one of its ending methods ([call.answer],
+// [call.refuse], [call.drop]) is called, on whatever goroutine has the answer; body is the
+// network's memory and is not touched after that.
+type call struct {
+	server   *Server
+	conn     *network.Conn
+	session  *session
+	row      *row
+	header   wire.Header
+	body     []byte
+	received time.Time
+	do       func(*call)
+
+	closing    bool           // the answer is the connection's last
+	closeAfter network.Reason // why, when closing
+	delay      time.Duration  // how long the answer and the close are held, when closing
+
+	silent bool // the client wants no answer
+}
+
+// work runs on a worker. A fault in a handler costs its connection, not the broker.
+func (q *call) work() {
+	defer func() {
+		if p := recover(); p != nil {
+			q.server.o.Log.Error("request handler panicked", slog.String("connection", q.conn.ID()), slog.Int("key", int(q.header.Key)),
+				slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			q.conn.Close(network.ReasonMalformedRequest)
+		}
+	}()
+	q.do(q)
+}
+
+// serve decodes the request and runs its row.
+func (q *call) serve() {
+	q.noteClientID()
+	if q.header.Key == keyAPIVersions && !q.row.serves(q.header.Version) {
+		q.unsupportedAPIVersions()
+		return
+	}
+	req := q.row.decode()
+	req.SetVersion(q.header.Version)
+	if err := req.ReadFrom(q.body); err != nil {
+		q.drop(network.ReasonMalformedRequest, fmt.Errorf("decode %s v%d: %w", q.row.name, q.header.Version, err))
+		return
+	}
+	q.row.run(q, req)
+}
+
+// answer sends resp.
+func (q *call) answer(resp kmsg.Response) {
+	resp.SetVersion(q.header.Version)
+	q.server.metrics.answered(q.row, q.header.Version, resp, time.Since(q.received))
+	if q.silent {
+		q.conn.NoReply()
+		return
+	}
+	flexible := resp.IsFlexible() && q.header.Key != keyAPIVersions
+	q.send(wire.AppendResponse(nil, q.header.CorrelationID, flexible, resp))
+}
+
+func (q *call) send(frame []byte) {
+	if q.closing {
+		q.conn.ReplyThenClose(frame, q.delay, q.closeAfter)
+		return
+	}
+	q.conn.Reply(frame)
+}
+
+// refuse answers req with one error, in the shape of its own API.
+func (q *call) refuse(req kmsg.Request, err *kerr.Error, message string) {
+	q.answer(errorResponse(req, err.Code, message))
+}
+
+// fail answers req after an error that its handler did not expect.
+func (q *call) fail(req kmsg.Request, err error) {
+	var (
+		known          *kerr.Error
+		refused        *engine.RefusedError
+		unacknowledged *engine.AcksError
+	)
+	switch {
+	case errors.Is(err, engine.ErrClosed):
+		q.drop(network.ReasonShutdown, err)
+		return
+	case errors.As(err, &unacknowledged):
+		q.drop(network.ReasonAcksZeroFailed, err)
+		return
+	case errors.As(err, &refused):
+		q.server.o.Log.Debug("request refused", slog.String("connection", q.conn.ID()), slog.Any("error", err))
+		q.answer(errorResponse(req, refused.Code, refused.Why))
+		return
+	case errors.As(err, &known):
+		q.refuse(req, known, "")
+		return
+	}
+	q.server.o.Log.Error("request failed", slog.String("connection", q.conn.ID()), slog.String("api", q.row.name),
+		slog.Int("version", int(q.header.Version)), slog.Any("error", err))
+	q.refuse(req, kerr.UnknownServerError, "")
+}
+
+// drop closes the connection without an answer.
+func (q *call) drop(reason network.Reason, err error) {
+	q.server.o.Log.Debug("closing connection", slog.String("connection", q.conn.ID()), slog.String("reason", reason.String()), slog.Any("error", err))
+	if q.closing {
+		q.conn.ReplyThenClose(nil, q.delay, q.closeAfter)
+		return
+	}
+	q.conn.Close(reason)
+}
+
+// noteClientID keeps the client id that the connection used last.
+func (q *call) noteClientID() {
+	id := q.conn.Identity()
+	if q.header.ClientID == nil || id == nil || id.ClientID == *q.header.ClientID {
+		return
+	}
+	next := *id
+	next.ClientID = intern(*q.header.ClientID)
+	q.conn.SetIdentity(&next)
+}
+
+// admit asks the SASL session about a request that is not decoded yet. False: it was answered or
+// closed.
+func (q *call) admit(served bool) bool {
+	v := q.session.sasl.Admit(q.header.Key, q.header.Version, served, q.received)
+	switch v.Action {
+	case sasl.Serve:
+		if !served {
+			q.server.unsupported(q.conn, q.header)
+			return false
+		}
+	case sasl.Authenticate:
+		q.do = (*call).authenticate
+	case sasl.RefuseState:
+		message := v.Message
+		if v.Close {
+			q.closeWith(v.Reason, v.Delay)
+		}
+		q.do = func(q *call) { q.refuseState(message) }
+	case sasl.CloseSilently:
+		q.server.o.Log.Debug("closing connection during SASL authentication", slog.String("connection", q.conn.ID()),
+			slog.Int("key", int(q.header.Key)), slog.Int("version", int(q.header.Version)))
+		if v.Delay {
+			q.conn.ReplyThenClose(nil, q.server.o.FailedAuthDelay, reasonOf(v.Reason))
+		} else {
+			q.conn.Close(reasonOf(v.Reason))
+		}
+		return false
+	}
+	return true
+}
+
+// closeWith makes the answer the connection's last.
+func (q *call) closeWith(reason sasl.Reason, delay bool) {
+	q.closing, q.closeAfter = true, reasonOf(reason)
+	q.session.closing.Store(true)
+	if delay {
+		q.delay = q.server.o.FailedAuthDelay
+	}
+}
+
+// refuseState answers 34 in the request's own shape; a Produce that wants no answer gets none.
+func (q *call) refuseState(message string) {
+	req := q.row.decode()
+	req.SetVersion(q.header.Version)
+	if err := req.ReadFrom(q.body); err != nil {
+		q.drop(network.ReasonMalformedRequest, err)
+		return
+	}
+	if p, ok := req.(*kmsg.ProduceRequest); ok && p.Acks == 0 {
+		if q.closing {
+			q.conn.ReplyThenClose(nil, q.delay, q.closeAfter)
+		} else {
+			q.conn.NoReply()
+		}
+		return
+	}
+	q.refuse(req, kerr.IllegalSaslState, message)
+}
+
+func reasonOf(r sasl.Reason) network.Reason {
+	switch r {
+	case sasl.AuthenticationFailed:
+		return network.ReasonAuthenticationFailed
+	case sasl.SessionExpired:
+		return network.ReasonSessionExpired
+	case sasl.Malformed, sasl.NoReason:
+	}
+	return network.ReasonMalformedRequest
+}
+
+// intern makes equal strings share their bytes: thousands of connections have the same few names.
+func intern(s string) string {
+	if s == "" {
+		return ""
+	}
+	return unique.Make(s).Value()
+}

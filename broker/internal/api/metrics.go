@@ -1,0 +1,130 @@
+package api
+
+import (
+	"reflect"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// metrics counts requests and what they were answered, under the names that jmx_exporter gives
+// Kafka's. Safe for concurrent use.
+type metrics struct {
+	requests  *prometheus.CounterVec
+	errors    *prometheus.CounterVec
+	seconds   *prometheus.CounterVec
+	successes *prometheus.CounterVec
+	reauths   *prometheus.CounterVec
+	failures  *prometheus.CounterVec
+	codes     sync.Map // reflect.Type → codeFields
+}
+
+func newMetrics() *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	return &metrics{
+		requests:  counter("kafka_network_requestmetrics_requestspersec_count", "Requests answered, by API and version.", "request", "version"),
+		errors:    counter("kafka_network_requestmetrics_errorspersec_count", "Error codes in answers, NONE where there is none, by API.", "request", "error"),
+		seconds:   counter("kafka_network_requestmetrics_totaltimems_sum", "Milliseconds from a request's arrival to its answer, summed.", "request"),
+		successes: counter("kafka_server_socket_server_metrics_successful_authentication_total", "SASL authentications that succeeded.", "listener"),
+		reauths:   counter("kafka_server_socket_server_metrics_successful_reauthentication_total", "SASL re-authentications that succeeded.", "listener"),
+		failures:  counter("kafka_server_socket_server_metrics_failed_authentication_total", "SASL authentications that failed.", "listener"),
+	}
+}
+
+// Collectors are the request metrics, for a registry.
+func (s *Server) Collectors() []prometheus.Collector {
+	m := s.metrics
+	return []prometheus.Collector{m.requests, m.errors, m.seconds, m.successes, m.reauths, m.failures}
+}
+
+// Load tells how many requests wait for a worker, how many have one, and how many workers there are.
+func (s *Server) Load() (waiting, busy, workers int) { return s.pool.load() }
+
+func (m *metrics) authenticated(listener string, again bool) {
+	if again {
+		m.reauths.WithLabelValues(listener).Inc()
+		return
+	}
+	m.successes.WithLabelValues(listener).Inc()
+}
+
+func (m *metrics) refusedAuthentication(listener string) { m.failures.WithLabelValues(listener).Inc() }
+
+func (m *metrics) answered(r *row, version int16, resp kmsg.Response, took time.Duration) {
+	m.requests.WithLabelValues(r.name, strconv.Itoa(int(version))).Inc()
+	m.seconds.WithLabelValues(r.name).Add(float64(took) / float64(time.Millisecond))
+	v := reflect.ValueOf(resp).Elem()
+	fields := m.fields(v.Type())
+	if fields == nil {
+		m.errors.WithLabelValues(r.name, "NONE").Inc()
+		return
+	}
+	counts := map[int16]int{}
+	fields.count(v, counts)
+	for code, n := range counts {
+		m.errors.WithLabelValues(r.name, errorName(code)).Add(float64(n))
+	}
+}
+
+func errorName(code int16) string {
+	if code == 0 {
+		return "NONE"
+	}
+	if err := kerr.TypedErrorForCode(code); err != nil {
+		return err.Message
+	}
+	return strconv.Itoa(int(code))
+}
+
+// codeFields are the places of a response type where it has error codes.
+type codeFields struct {
+	own   []int               // int16 fields named ErrorCode
+	lists map[int]*codeFields // slices of structs that have some
+}
+
+func (f *codeFields) count(v reflect.Value, counts map[int16]int) {
+	for _, i := range f.own {
+		counts[int16(v.Field(i).Int())]++
+	}
+	for i, inner := range f.lists {
+		list := v.Field(i)
+		for j := range list.Len() {
+			inner.count(list.Index(j), counts)
+		}
+	}
+}
+
+func (m *metrics) fields(t reflect.Type) *codeFields {
+	if known, ok := m.codes.Load(t); ok {
+		return known.(*codeFields) //nolint:errcheck,forcetypeassert // stored below
+	}
+	f := findCodes(t)
+	m.codes.Store(t, f)
+	return f
+}
+
+// findCodes is nil for a type without error codes.
+func findCodes(t reflect.Type) *codeFields {
+	f := &codeFields{lists: map[int]*codeFields{}}
+	for i := range t.NumField() {
+		field := t.Field(i)
+		switch {
+		case field.Name == "ErrorCode" && field.Type.Kind() == reflect.Int16:
+			f.own = append(f.own, i)
+		case field.Type.Kind() == reflect.Slice && field.Type.Elem().Kind() == reflect.Struct:
+			if inner := findCodes(field.Type.Elem()); inner != nil {
+				f.lists[i] = inner
+			}
+		}
+	}
+	if len(f.own) == 0 && len(f.lists) == 0 {
+		return nil
+	}
+	return f
+}

@@ -1,0 +1,103 @@
+package api
+
+import (
+	"sync"
+)
+
+// pool runs calls on a bounded number of workers, first come first served. Its queue cannot be
+// longer than there are connections: each has at most one request on its way. Safe for concurrent
+// use.
+type pool struct {
+	mu      sync.Mutex
+	work    sync.Cond
+	queue   []*call // a ring: head is the oldest
+	head    int
+	length  int
+	busy    int
+	workers int // how many there should be
+	running int
+	closed  bool
+	done    sync.WaitGroup
+}
+
+func newPool(workers int) *pool {
+	p := &pool{queue: make([]*call, 64)}
+	p.work.L = &p.mu
+	p.resize(workers)
+	return p
+}
+
+// resize changes the number of workers; those that are too many end when their call does.
+func (p *pool) resize(workers int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.workers = workers
+	for ; p.running < p.workers; p.running++ {
+		p.done.Go(p.worker)
+	}
+	p.work.Broadcast()
+}
+
+// submit queues c and never waits. A closed pool drops it: its connection is being closed too.
+func (p *pool) submit(c *call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	if p.length == len(p.queue) {
+		longer := make([]*call, 2*len(p.queue))
+		n := copy(longer, p.queue[p.head:])
+		copy(longer[n:], p.queue[:p.head])
+		p.queue, p.head = longer, 0
+	}
+	p.queue[(p.head+p.length)%len(p.queue)] = c
+	p.length++
+	p.work.Signal()
+}
+
+// next waits for a call; nil ends the worker.
+func (p *pool) next() *call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.busy--
+	for p.length == 0 && !p.closed && p.running <= p.workers {
+		p.work.Wait()
+	}
+	if p.length == 0 || p.running > p.workers {
+		p.running--
+		p.work.Signal() // what woke this one up may have been for another
+		return nil
+	}
+	c := p.queue[p.head]
+	p.queue[p.head] = nil
+	p.head = (p.head + 1) % len(p.queue)
+	p.length--
+	p.busy++
+	return c
+}
+
+func (p *pool) worker() {
+	p.mu.Lock()
+	p.busy++ // next takes it back
+	p.mu.Unlock()
+	for c := p.next(); c != nil; c = p.next() {
+		c.work()
+	}
+}
+
+// load tells how many calls wait and how many are being worked on.
+func (p *pool) load() (waiting, busy, workers int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.length, p.busy, p.workers
+}
+
+// close lets the workers finish what is queued and waits for them.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.work.Broadcast()
+	p.mu.Unlock()
+	p.done.Wait()
+}

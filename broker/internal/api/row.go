@@ -1,0 +1,117 @@
+package api
+
+import (
+	"context"
+	"math"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// row is how one API is served.
+type row struct {
+	key, min, max int16
+	name          string // Kafka's name of the API
+	flexible      int16  // the first version with header v2
+	ours          bool   // answered here; otherwise by the data plane, as far as that has it
+	decode        func() kmsg.Request
+	run           func(q *call, req kmsg.Request)
+	// topics are the paths of the request's fields that name a topic, by name or id, such as
+	// Topics.Topic. What its sender may not see is refused or hidden by them, the same way for every
+	// API.
+	topics []string
+}
+
+func (r *row) serves(version int16) bool { return r.min <= version && version <= r.max }
+
+// message is a pointer to T that is a request.
+type message[T any] interface {
+	*T
+	kmsg.Request
+}
+
+// serve is the row of an API that is answered here, by a function from request to response. An
+// error that is a *kerr.Error is answered in the request's own shape; any other is -1 and logged.
+func serve[T any, Q message[T], P kmsg.Response](key kmsg.Key, lowest, highest int16, handler func(context.Context, *call, Q) (P, error)) row {
+	r := base[T, Q](key.Int16(), lowest, highest)
+	r.ours = true
+	r.run = func(q *call, req kmsg.Request) {
+		resp, err := handler(q.server.ctx, q, req.(Q)) //nolint:errcheck,forcetypeassert // decode made it
+		if err != nil {
+			q.fail(req, err)
+			return
+		}
+		q.answer(resp)
+	}
+	return r
+}
+
+// through is what the front door does to a request for the data plane and to its answer.
+type through[Q kmsg.Request, P kmsg.Response] struct {
+	// before may change the request.
+	before func(*call, Q)
+	// after completes the answer. It runs on a goroutine of the data plane and does not wait.
+	after func(*call, Q, P)
+	// topics are the fields that name a topic, see row.
+	topics []string
+}
+
+// forward is the row of an API that the data plane answers. No worker is held while it does.
+func forward[T any, Q message[T], P kmsg.Response](key kmsg.Key, lowest, highest int16, t through[Q, P]) row {
+	r := base[T, Q](key.Int16(), lowest, highest)
+	r.run = func(q *call, req kmsg.Request) {
+		typed := req.(Q) //nolint:errcheck,forcetypeassert // decode made it
+		if t.before != nil {
+			t.before(q, typed)
+		}
+		q.ask(req, func(resp kmsg.Response) {
+			if t.after != nil {
+				t.after(q, typed, resp.(P)) //nolint:errcheck,forcetypeassert // the answer to a Q is a P
+			}
+			q.answer(resp)
+		})
+	}
+	r.topics = t.topics
+	return r
+}
+
+// wait is the row of an API that is answered here but not at once: the handler sees to the answer.
+func wait[T any, Q message[T]](key kmsg.Key, lowest, highest int16, topics []string, handler func(*call, Q)) row {
+	r := base[T, Q](key.Int16(), lowest, highest)
+	r.topics = topics
+	r.run = func(q *call, req kmsg.Request) { handler(q, req.(Q)) } //nolint:errcheck,forcetypeassert // decode made it
+	return r
+}
+
+// ask hands req to the data plane and runs then with its answer, on another goroutine.
+func (q *call) ask(req kmsg.Request, then func(kmsg.Response)) {
+	client := q.engineClient()
+	if client == nil {
+		return // the connection is gone
+	}
+	client.Do(req, func(resp kmsg.Response, err error) {
+		if err != nil {
+			q.fail(req, err)
+			return
+		}
+		then(resp)
+	})
+}
+
+func base[T any, Q message[T]](key, lowest, highest int16) row {
+	return row{
+		key: key, min: lowest, max: highest,
+		name:     kmsg.NameForKey(key),
+		flexible: firstFlexible(Q(new(T)), highest),
+		decode:   func() kmsg.Request { return Q(new(T)) },
+	}
+}
+
+// firstFlexible finds the first version of req with header v2.
+func firstFlexible(req kmsg.Request, highest int16) int16 {
+	for v := range highest + 1 {
+		if req.SetVersion(v); req.IsFlexible() {
+			return v
+		}
+	}
+	return math.MaxInt16
+}

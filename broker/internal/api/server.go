@@ -1,0 +1,237 @@
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"iter"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/internal/engine"
+	"github.com/brokerlab/brokerlab/broker/internal/keystore"
+	"github.com/brokerlab/brokerlab/broker/internal/metadata"
+	"github.com/brokerlab/brokerlab/broker/internal/network"
+	"github.com/brokerlab/brokerlab/broker/internal/sasl"
+	"github.com/brokerlab/brokerlab/broker/internal/wire"
+	"github.com/brokerlab/brokerlab/broker/protocol"
+)
+
+// Endpoint is an address as clients are told it.
+type Endpoint struct {
+	Host string
+	Port int32
+}
+
+// Listener is what the front door knows of a listener beyond its sockets.
+type Listener struct {
+	Advertised Endpoint
+	Principals *sasl.Mapper // of client certificates; nil without TLS
+}
+
+// Options is what a [Server] answers with. Everything is set before the first connection and not
+// changed after it.
+type Options struct {
+	NodeID    int32
+	ClusterID string
+	Rack      string
+
+	Engine   *engine.Engine
+	Metadata *metadata.Store
+	SASL     *sasl.Server        // of the listeners that have it
+	Listener map[string]Listener // by upper-case name
+	// Connections walks the broker's connections, those in a TLS handshake too.
+	Connections func() iter.Seq[*network.Conn]
+	Counts      func() []network.ListenerCounts
+	Kernel      Kernel // nil: the kernel counts nothing
+	Log         *slog.Logger
+
+	Workers          int           // num.io.threads
+	FailedAuthDelay  time.Duration // connection.failed.authentication.delay.ms
+	AutoCreateTopics bool
+	NumPartitions    int32
+	OwnAPIs          bool // brokerlab.apis.enable
+	Keys             protocol.Keys
+	Properties       Properties
+}
+
+// Server is the network's handler. Safe for concurrent use.
+type Server struct {
+	o       Options
+	rows    map[int16]*row
+	ranges  []kmsg.ApiVersionsResponseApiKey // what ApiVersions answers, in order of key
+	pool    *pool
+	metrics *metrics
+	ctx     context.Context
+	cancel  context.CancelFunc
+	quotas  sync.Once // says once that client quotas are not enforced
+
+	incarnation int64      // names this run of the broker: positions in its listings mean nothing to the next
+	altering    sync.Mutex // held while broker configs are altered
+}
+
+var _ network.Handler = (*Server)(nil)
+
+// New makes a server; Close ends its workers.
+func New(ctx context.Context, o Options) *Server {
+	s := &Server{o: o, metrics: newMetrics(), incarnation: time.Now().UnixNano()}
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	s.rows = serveable(table(o), o.Engine.Versions())
+	s.ranges = rangesOf(s.rows)
+	s.pool = newPool(max(o.Workers, 1))
+	s.applyStored()
+	return s
+}
+
+// Close waits until no request is being worked on. The network is shut down before it, so that none
+// arrives any more.
+func (s *Server) Close() {
+	s.cancel()
+	s.pool.close()
+}
+
+// session is a connection's state of this package. The loop and the worker of the connection's one
+// request take turns with it; only Closed may come at any time, hence mu.
+type session struct {
+	sasl       *sasl.Session // nil on listeners without SASL
+	unmappable string        // the certificate's subject, where no mapping rule fits it
+
+	reauthenticating atomic.Bool // between a second SaslHandshake and its end
+	closing          atomic.Bool // the last answer is on its way or held back
+
+	mu     sync.Mutex
+	engine *engine.Client // made by the first request that needs it; guarded by mu
+	closed bool           // guarded by mu
+}
+
+// Open gives a connection its principal, or the means to earn one.
+func (s *Server) Open(c *network.Conn, state *tls.ConnectionState) {
+	l := c.Listener()
+	ss := &session{}
+	id := &network.Identity{Type: userType, Name: anonymous}
+	switch {
+	case l.Protocol.SASL():
+		ss.sasl = s.o.SASL.Session(l.Name)
+		id = &network.Identity{}
+	case state != nil && len(state.PeerCertificates) > 0:
+		dn := keystore.DistinguishedName(state.PeerCertificates[0])
+		name, err := s.o.Listener[l.Name].Principals.Map(dn)
+		if err != nil {
+			ss.unmappable, name = dn, ""
+			id.Type = ""
+		}
+		id.Name = intern(name)
+	}
+	c.SetState(ss)
+	c.SetIdentity(id)
+	c.SetAuthenticated(ss.sasl == nil)
+}
+
+// Closed gives back what the connection held in the data plane.
+func (s *Server) Closed(c *network.Conn, _ network.Reason) {
+	ss, ok := c.State().(*session)
+	if !ok {
+		return
+	}
+	ss.mu.Lock()
+	client := ss.engine
+	ss.closed, ss.engine = true, nil
+	ss.mu.Unlock()
+	if client != nil {
+		client.Close()
+	}
+}
+
+// Frame admits one request and hands it to the workers. What is refused here costs no more than its
+// header.
+func (s *Server) Frame(c *network.Conn, frame []byte) {
+	ss := c.State().(*session) //nolint:errcheck,forcetypeassert // Open set it
+	if ss.unmappable != "" {
+		s.o.Log.Warn("failed to map name based on SSL principal mapping rules", slog.String("connection", c.ID()), slog.String("dn", ss.unmappable))
+		c.Close(network.ReasonPrincipalNotMappable)
+		return
+	}
+	q := &call{server: s, conn: c, session: ss, received: time.Now()}
+	if ss.sasl != nil && ss.sasl.Raw() {
+		q.body, q.do = frame, (*call).rawToken
+		s.pool.submit(q)
+		return
+	}
+	header, body, err := wire.ParseHeader(frame, s.flexible)
+	if err != nil {
+		s.malformed(c, err)
+		return
+	}
+	q.header, q.body = header, body
+	q.row = s.rows[header.Key]
+	served := q.row != nil && q.row.min <= header.Version && header.Version <= q.row.max
+	if ss.sasl != nil {
+		if !q.admit(served || header.Key == keyAPIVersions) {
+			return
+		}
+	} else if !served && header.Key != keyAPIVersions {
+		s.unsupported(c, header)
+		return
+	}
+	if q.do == nil {
+		q.do = (*call).serve
+	}
+	s.pool.submit(q)
+}
+
+// malformed closes a connection that sent something which is no request.
+func (s *Server) malformed(c *network.Conn, err error) {
+	s.o.Log.Debug("closing connection after a malformed request", slog.String("connection", c.ID()), slog.Any("error", err))
+	c.Close(network.ReasonMalformedRequest)
+}
+
+// unsupported closes a connection that sent an unknown key or a version that is not served, at once
+// and unanswered, as Kafka does.
+func (s *Server) unsupported(c *network.Conn, h wire.Header) {
+	s.o.Log.Debug("closing connection after an unsupported request", slog.String("connection", c.ID()),
+		slog.Int("key", int(h.Key)), slog.Int("version", int(h.Version)))
+	c.Close(network.ReasonMalformedRequest)
+}
+
+// flexible tells whether a request has header v2. A version beyond those served is still parsed by
+// the newest header, so that it can be refused by name.
+func (s *Server) flexible(key, version int16) bool {
+	r := s.rows[key]
+	return r != nil && version >= r.flexible
+}
+
+// engineClient is the connection's door to the data plane; nil when the connection is closed.
+func (q *call) engineClient() *engine.Client {
+	ss := q.session
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.closed {
+		return nil
+	}
+	id := ""
+	if q.header.ClientID != nil {
+		id = *q.header.ClientID
+	}
+	if ss.engine == nil {
+		ss.engine = q.server.o.Engine.Client(q.conn.Remote(), id)
+	} else {
+		ss.engine.SetClientID(id)
+	}
+	return ss.engine
+}
+
+// principal is the caller as Kafka prints it, for log lines.
+func principal(id *network.Identity) string {
+	if id == nil || id.Type == "" {
+		return ""
+	}
+	return id.Type + ":" + id.Name
+}
+
+const (
+	userType  = "User"
+	anonymous = "ANONYMOUS"
+)
