@@ -171,7 +171,8 @@ func (l *listener) refuse(ctx context.Context, fd int, remote netip.AddrPort, er
 	if ctx.Err() != nil {
 		reason = ReasonShutdown
 	}
-	if named := (interface{ Reason() Reason })(nil); errors.As(err, &named) {
+	var named interface{ Reason() Reason }
+	if errors.As(err, &named) {
 		reason = named.Reason()
 	}
 	l.refused.Add(1)
@@ -278,7 +279,7 @@ func boundSocket(addr netip.AddrPort, dual bool) (fd int, err error) {
 		options = append(options, only)
 	}
 	for _, o := range options {
-		if err := unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
+		if err = unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
 			return -1, fmt.Errorf("set socket option %d: %w", o.name, err)
 		}
 	}
@@ -286,7 +287,7 @@ func boundSocket(addr netip.AddrPort, dual bool) (fd int, err error) {
 	if err != nil {
 		return -1, err
 	}
-	if err := unix.Bind(fd, sa); err != nil {
+	if err = unix.Bind(fd, sa); err != nil {
 		return -1, fmt.Errorf("bind %v: %w", addr, err)
 	}
 	return fd, nil

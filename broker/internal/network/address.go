@@ -1,6 +1,7 @@
 package network
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"strconv"
 )
@@ -23,12 +24,12 @@ func appendJavaAddr(dst []byte, addr netip.Addr) []byte {
 	if addr.Is4() {
 		return addr.AppendTo(dst)
 	}
-	b := addr.As16()
-	for i := 0; i < len(b); i += 2 {
-		if i > 0 {
+	groups := addr.As16()
+	for b := groups[:]; len(b) > 0; b = b[2:] {
+		if len(b) < len(groups) {
 			dst = append(dst, ':')
 		}
-		dst = strconv.AppendUint(dst, uint64(b[i])<<8|uint64(b[i+1]), 16)
+		dst = strconv.AppendUint(dst, uint64(binary.BigEndian.Uint16(b)), 16)
 	}
 	if zone != "" {
 		dst = append(dst, '%')

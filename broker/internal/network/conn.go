@@ -100,6 +100,10 @@ func (c *Conn) LastActive() time.Time {
 // same kernel know it; 0 where the kernel gave none.
 func (c *Conn) Cookie() uint64 { return c.cookie }
 
+// Slot is its place in the table. [Server.Connections] walks in the order of
+// slots, so that a listing can be paged; a slot is used again after a close.
+func (c *Conn) Slot() int32 { return c.slot }
+
 // BytesIn counts the bytes read off the socket, ciphertext over TLS.
 func (c *Conn) BytesIn() int64 { return c.bytesIn.Load() }
 

@@ -29,9 +29,9 @@ type output struct {
 // and the connection is not closed.
 func (c *Conn) send(frame []byte, then Reason) (done bool, err error) {
 	if c.out == nil && c.session == nil {
-		n, err := c.writeSocket(frame)
-		if err != nil || n == len(frame) {
-			return err == nil, err
+		n, writeErr := c.writeSocket(frame)
+		if writeErr != nil || n == len(frame) {
+			return writeErr == nil, writeErr
 		}
 		frame = frame[n:]
 	}
@@ -43,8 +43,7 @@ func (c *Conn) send(frame []byte, then Reason) (done bool, err error) {
 		}
 	}
 	c.out.rest, c.out.answering, c.out.then = frame, true, then
-	done, err = c.pump()
-	return done, err
+	return c.pump()
 }
 
 // pump sends what it can of c.out and reports whether all has left; then c.out

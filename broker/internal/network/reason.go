@@ -80,7 +80,7 @@ func (r Reason) String() string {
 		ReasonRefusedFull:           "refused_full",
 		ReasonShutdown:              "shutdown",
 	}
-	if r >= reasonCount {
+	if int(r) >= len(names) {
 		return "unknown"
 	}
 	return names[r]

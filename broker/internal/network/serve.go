@@ -216,7 +216,7 @@ func (l *loop) decrypt(c *Conn) (reason Reason, err error) {
 		c.receive(l.plain[:n])
 		unfinished := fields.dropBuffers(s.tls)
 		switch {
-		case errors.As(err, new(errWouldBlock)) || err == nil:
+		case errors.As(err, new(wouldBlockError)) || err == nil:
 			if unfinished > maxPostHandshake {
 				return ReasonTLSFailed, errUnfinished
 			}

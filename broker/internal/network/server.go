@@ -206,16 +206,16 @@ func (s *Server) Connection(id string) *Conn {
 	if len(parts) < 4 {
 		return nil
 	}
-	processor, err := strconv.ParseInt(parts[len(parts)-2], 10, 32)
+	processor, err := strconv.Atoi(parts[len(parts)-2])
 	if err != nil {
 		return nil
 	}
-	index, err := strconv.ParseInt(parts[len(parts)-1], 10, 32)
+	index, err := strconv.Atoi(parts[len(parts)-1])
 	if err != nil {
 		return nil
 	}
 	for c := range s.table.all() {
-		if c.index == int32(index) && c.loop.processor == int32(processor) && c.ID() == id {
+		if int(c.index) == index && int(c.loop.processor) == processor && c.ID() == id {
 			return c
 		}
 	}

@@ -15,15 +15,15 @@ import (
 // KeyUpdate of five bytes.
 const maxPostHandshake = 64
 
-// errWouldBlock tells crypto/tls that there is no whole record yet. It is a
-// temporary net.Error, after which a read may be tried again.
-type errWouldBlock struct{}
+// wouldBlockError tells crypto/tls that there is no whole record yet. It is a
+// temporary [net.Error], after which a read may be tried again.
+type wouldBlockError struct{}
 
-func (errWouldBlock) Error() string   { return "no whole record yet" }
-func (errWouldBlock) Timeout() bool   { return true }
-func (errWouldBlock) Temporary() bool { return true }
+func (wouldBlockError) Error() string   { return "no whole record yet" }
+func (wouldBlockError) Timeout() bool   { return true }
+func (wouldBlockError) Temporary() bool { return true }
 
-// session is the TLS side of a connection. To crypto/tls it is the net.Conn
+// session is the TLS side of a connection. To crypto/tls it is the [net.Conn]
 // underneath: it hands out ciphertext never past the end of one whole record,
 // so that crypto/tls keeps nothing between two reads, and it queues what is
 // written, since crypto/tls does not survive a failed write.
@@ -64,7 +64,7 @@ func (s *session) Read(p []byte) (int, error) {
 	if s.left == 0 {
 		size, whole := record(s.raw)
 		if !whole {
-			return 0, errWouldBlock{}
+			return 0, wouldBlockError{}
 		}
 		s.left = size
 	}
@@ -186,7 +186,7 @@ func record(b []byte) (size int, whole bool) {
 	return size, len(b) >= size
 }
 
-// Close is part of net.Conn; the loop closes sockets.
+// Close is part of [net.Conn]; the loop closes sockets.
 func (*session) Close() error { return nil }
 
 // LocalAddr is the broker's end.

@@ -2,6 +2,7 @@ package network
 
 import (
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -39,9 +40,8 @@ func (t *table) add(c *Conn) {
 	}
 	chunks := t.load()
 	if int(c.slot)/chunkSize == len(chunks) {
-		grown := append(chunks[:len(chunks):len(chunks)], new(chunk))
-		t.chunks.Store(&grown)
-		chunks = grown
+		chunks = append(slices.Clone(chunks), new(chunk))
+		t.chunks.Store(&chunks)
 	}
 	chunks[c.slot/chunkSize][c.slot%chunkSize].Store(c)
 }

@@ -98,9 +98,10 @@ func serve(t *testing.T, handler *echo, l Listener, change ...func(*Options)) *s
 	t.Helper()
 	before := openFiles(t)
 	ignore := goleak.IgnoreCurrent()
-	if l.Host == "" {
+	switch l.Host {
+	case "":
 		l.Host = "127.0.0.1"
-	} else if l.Host == "*" {
+	case "*":
 		l.Host = ""
 	}
 	if l.Name == "" {
@@ -118,7 +119,7 @@ func serve(t *testing.T, handler *echo, l Listener, change ...func(*Options)) *s
 	}
 	s.Start()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
 			t.Fatalf("Shutdown() = %v", err)
@@ -126,8 +127,8 @@ func serve(t *testing.T, handler *echo, l Listener, change ...func(*Options)) *s
 		if opened, closed := handler.opened.Load(), handler.closed.Load(); opened != closed {
 			t.Errorf("handler saw %d opened and %d closed", opened, closed)
 		}
-		for _, n := range s.Counts() {
-			if n.Established != 0 || n.Handshaking != 0 || n.Queued != 0 || n.Held != 0 {
+		for i := range s.Counts() {
+			if n := &s.Counts()[i]; n.Established != 0 || n.Handshaking != 0 || n.Queued != 0 || n.Held != 0 {
 				t.Errorf("after shutdown: %+v, want all gauges 0", n)
 			}
 		}
@@ -245,25 +246,25 @@ type pki struct {
 	server, client tls.Certificate
 }
 
-func newPKI(t testing.TB) *pki {
-	t.Helper()
-	caKey := newKey(t)
+func newPKI(tb testing.TB) *pki {
+	tb.Helper()
+	caKey := newKey(tb)
 	ca := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	caCert, err := x509.ParseCertificate(caDER)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	p := &pki{pool: x509.NewCertPool()}
 	p.pool.AddCert(caCert)
 	leaf := func(serial int64, name pkix.Name) tls.Certificate {
-		key := newKey(t)
+		key := newKey(tb)
 		template := &x509.Certificate{
 			SerialNumber: big.NewInt(serial), Subject: name, NotAfter: time.Now().Add(time.Hour).Truncate(time.Second),
 			DNSNames: []string{"broker.test"}, KeyUsage: x509.KeyUsageDigitalSignature,
@@ -271,7 +272,7 @@ func newPKI(t testing.TB) *pki {
 		}
 		der, err := x509.CreateCertificate(rand.Reader, template, caCert, key.Public(), caKey)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 	}
@@ -280,11 +281,11 @@ func newPKI(t testing.TB) *pki {
 	return p
 }
 
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
+func newKey(tb testing.TB) *ecdsa.PrivateKey {
+	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return key
 }

@@ -120,7 +120,7 @@ func uvarint(b []byte) (uint32, []byte, error) {
 	switch {
 	case n == 0:
 		return 0, nil, ErrTruncated
-	case n < 0 || n > 5 || v > 1<<32-1:
+	case n < 0 || n > 5 || v >= 1<<32:
 		return 0, nil, errors.New("varint over 32 bits")
 	}
 	return uint32(v), b[n:], nil
