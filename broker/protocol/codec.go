@@ -95,6 +95,10 @@ func (c *codec) nullableBytes(v *[]byte) {
 	}
 }
 
+// maxTags bounds the tagged fields of one struct: two bytes of a request must not cost a hundred of memory. Kafka's own
+// messages have a handful.
+const maxTags = 256
+
 // tags ends a struct. Values are copied: a message never points into the bytes it was read from.
 func (c *codec) tags(v *kmsg.Tags) {
 	if !c.reading {
@@ -103,7 +107,12 @@ func (c *codec) tags(v *kmsg.Tags) {
 		return
 	}
 	*v = kmsg.Tags{}
-	for n := c.src.Uvarint(); n > 0 && c.src.Ok(); n-- {
+	n := c.src.Uvarint()
+	if n > maxTags {
+		c.fail()
+		return
+	}
+	for ; n > 0 && c.src.Ok(); n-- {
 		key, size := c.src.Uvarint(), c.src.Uvarint()
 		value := c.src.Span(int(size))
 		if c.src.Ok() {
@@ -133,7 +142,8 @@ func array[T any](c *codec, v *[]T, atLeast int, fields func(*T, *codec)) {
 	}
 	s := make([]T, n)
 	for i := range s {
-		if fields(&s[i], c); !c.src.Ok() {
+		fields(&s[i], c)
+		if !c.src.Ok() {
 			return
 		}
 	}
@@ -157,7 +167,8 @@ func nullable[T any](c *codec, v **T, fields func(*T, *codec)) {
 	case absent:
 	case present:
 		s := new(T)
-		if fields(s, c); c.src.Ok() {
+		fields(s, c)
+		if c.src.Ok() {
 			*v = s
 		}
 	default:
