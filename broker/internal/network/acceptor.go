@@ -16,8 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// recheckFiles is how often an acceptor that lacks file descriptors looks again.
-const recheckFiles = 100 * time.Millisecond
+const (
+	// recheckFiles is how often an acceptor that lacks file descriptors looks
+	// again.
+	recheckFiles = 100 * time.Millisecond
+	// pauseLogEvery keeps a broker that stays near its limit from filling the log.
+	pauseLogEvery = time.Minute
+)
 
 // listener is a listen socket with its acceptor, its loops and its counters.
 // The acceptor holds at most one socket that is in no loop's queue: the one for
@@ -34,7 +39,9 @@ type listener struct {
 	accepted, refused, filePauses          atomic.Uint64
 	handshakes, handshakeFailures          atomic.Uint64
 	closed                                 [reasonCount]atomic.Uint64
-	next                                   int // the loop whose turn it is
+	// The acceptor's own.
+	next        int // the loop whose turn it is
+	pauseLogged time.Time
 }
 
 // bind makes the socket and binds it; it does not listen yet.
@@ -55,7 +62,7 @@ func (l *listener) bind() error {
 		l.bound, err = socketName(fd)
 	}
 	if err != nil {
-		l.socket.Close()
+		_ = l.socket.Close()
 		return fmt.Errorf("read bound address: %w", err)
 	}
 	return nil
@@ -108,7 +115,7 @@ func (l *listener) drain() {
 		stopping := lp.stopping
 		lp.mu.Unlock()
 		if stopping {
-			lp.admit(true)
+			lp.discardQueued()
 		}
 	}
 }
@@ -195,11 +202,20 @@ func (l *listener) discard(fd int, release func(), reason Reason) {
 // said so; nil when the process has come near its limit.
 func (l *listener) pause(ctx context.Context, cause error) {
 	l.filePauses.Add(1)
+	defer l.awaitFiles(ctx)
+	now := time.Now()
+	if now.Sub(l.pauseLogged) < pauseLogEvery {
+		return
+	}
+	l.pauseLogged = now
 	attrs := []slog.Attr{slog.String("listener", l.Name), slog.Int("max_files", l.server.options.MaxFiles)}
 	if cause != nil {
 		attrs = append(attrs, slog.String("error", cause.Error()))
 	}
 	l.server.log.LogAttrs(ctx, slog.LevelWarn, "accepting pauses: too few file descriptors are left", attrs...)
+}
+
+func (l *listener) awaitFiles(ctx context.Context) {
 	ticker := time.NewTicker(recheckFiles)
 	defer ticker.Stop()
 	for {
@@ -209,10 +225,9 @@ func (l *listener) pause(ctx context.Context, cause error) {
 		case <-ticker.C:
 		}
 		if l.server.filesLeft() {
-			break
+			return
 		}
 	}
-	l.server.log.InfoContext(ctx, "accepting goes on", slog.String("listener", l.Name))
 }
 
 // localOf is the broker's end of a socket.
@@ -262,7 +277,7 @@ func boundSocket(addr netip.AddrPort, dual bool) (fd int, err error) {
 	}
 	defer func() {
 		if err != nil {
-			unix.Close(fd)
+			_ = unix.Close(fd)
 		}
 	}()
 	type option struct{ level, name, value int }

@@ -56,7 +56,7 @@ type Conn struct {
 
 	frames uint32  // how many were handed over
 	frame  int     // size of the one awaiting its answer, prefix included; 0: none
-	begin  int     // where in in the first unread byte is
+	begin  int     // where the first unread byte of in is
 	in     *buffer // bytes read and not consumed; nil: none
 
 	bytesIn, bytesOut atomic.Int64

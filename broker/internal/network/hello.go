@@ -46,7 +46,7 @@ func readHello(b []byte) helloState {
 		return helloPlaintext
 	}
 	var head [4]byte // type and length of the handshake message
-	got, need := 0, len(head)
+	got, need, known := 0, len(head), false
 	for len(b) >= recordHeader {
 		size := int(b[3])<<8 | int(b[4])
 		if b[0] != recordHandshake || b[1] != 3 || size == 0 || size > maxRecordPlaintext {
@@ -54,15 +54,17 @@ func readHello(b []byte) helloState {
 		}
 		body := b[recordHeader:min(len(b), recordHeader+size)]
 		if got < len(head) {
-			if copy(head[got:], body)+got >= len(head) {
-				need += int(head[1])<<16 | int(head[2])<<8 | int(head[3])
-			}
+			copy(head[got:], body)
 		}
 		got += len(body)
+		if got >= len(head) && !known {
+			known = true
+			need += int(head[1])<<16 | int(head[2])<<8 | int(head[3])
+		}
 		if got > 0 && head[0] != helloMessage || need > maxHello {
 			return helloBroken
 		}
-		if got >= need && need > len(head) {
+		if known && got >= need {
 			return helloComplete
 		}
 		b = b[recordHeader+len(body):]

@@ -100,7 +100,7 @@ func newLoop(s *Server, l *listener, processor int32) (*loop, error) {
 		return nil, fmt.Errorf("create epoll: %w", err)
 	}
 	if lp.wakeFD, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		unix.Close(lp.epollFD)
+		_ = unix.Close(lp.epollFD)
 		return nil, fmt.Errorf("create eventfd: %w", err)
 	}
 	// A non-blocking epoll descriptor is waited for by Go's own poller, so that
@@ -110,8 +110,8 @@ func newLoop(s *Server, l *listener, processor int32) (*loop, error) {
 			&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: wakeSlot})
 	}
 	if err != nil {
-		unix.Close(lp.epollFD)
-		unix.Close(lp.wakeFD)
+		_ = unix.Close(lp.epollFD)
+		_ = unix.Close(lp.wakeFD)
 		return nil, fmt.Errorf("set up epoll: %w", err)
 	}
 	lp.epoll = os.NewFile(uintptr(lp.epollFD), "epoll")
@@ -127,8 +127,8 @@ func newLoop(s *Server, l *listener, processor int32) (*loop, error) {
 
 // free gives the loop's own descriptors back.
 func (l *loop) free() {
-	l.epoll.Close()
-	unix.Close(l.wakeFD)
+	_ = l.epoll.Close()
+	_ = unix.Close(l.wakeFD)
 }
 
 // run is the loop's goroutine.
@@ -139,12 +139,11 @@ func (l *loop) run() {
 		for _, event := range l.events[:l.wait()] {
 			l.handle(event)
 		}
-		stopping := l.work()
-		l.admit(stopping)
-		if stopping {
+		if stopping := l.work(); stopping {
 			l.closeAll()
 			return
 		}
+		l.admit()
 		l.expire()
 	}
 }

@@ -11,18 +11,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// admit registers the sockets that the acceptor has queued. When the loop is
-// stopping it closes them.
-func (l *loop) admit(stopping bool) {
+// admit registers the sockets that the acceptor has queued.
+func (l *loop) admit() {
 	for {
 		select {
 		case a := <-l.incoming:
 			l.listener.queued.Add(-1)
-			if stopping {
-				l.listener.discard(a.fd, a.release, ReasonShutdown)
-				continue
-			}
 			l.register(a)
+		default:
+			return
+		}
+	}
+}
+
+// discardQueued closes the sockets that the acceptor has queued at a loop that
+// ends. Any goroutine may call it.
+func (l *loop) discardQueued() {
+	for {
+		select {
+		case a := <-l.incoming:
+			l.listener.queued.Add(-1)
+			l.listener.discard(a.fd, a.release, ReasonShutdown)
 		default:
 			return
 		}
@@ -143,7 +152,7 @@ func (l *loop) closeAll() {
 		l.close(c, ReasonShutdown, nil)
 	}
 	// Whatever the acceptor put into the queue before it ended.
-	l.admit(true)
+	l.discardQueued()
 }
 
 // logClose writes the one line that every connection gets: for failures at

@@ -137,7 +137,7 @@ func (l *listener) start() {
 
 // discardAll frees a listener that was never started.
 func (l *listener) discardAll() {
-	l.socket.Close()
+	_ = l.socket.Close()
 	for _, lp := range l.loops {
 		lp.free()
 	}
@@ -187,7 +187,7 @@ func (s *Server) stop() {
 			l.discardAll()
 			continue
 		}
-		l.socket.Close()
+		_ = l.socket.Close()
 		for _, lp := range l.loops {
 			lp.stop()
 		}
