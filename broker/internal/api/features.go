@@ -1,5 +1,11 @@
 package api
 
+import (
+	"fmt"
+
+	"github.com/brokerlab/brokerlab/broker/internal/metadata"
+)
+
 // feature is one that this broker can work with, and the levels it knows. Level 0 is "not enabled".
 type feature struct {
 	name     string
@@ -29,13 +35,14 @@ func supportedFeatures() []feature {
 	}
 }
 
-// BootstrapFeatures are the levels of a new cluster, by feature; level is metadata.version's.
-func BootstrapFeatures(level int16) map[string]int16 {
-	return map[string]int16{
-		metadataVersion:       level,
-		"group.version":       1,
-		"transaction.version": 2,
-		"share.version":       1,
+// BootstrapFeatures are the levels of a new cluster, as Kafka formats one; level is that of
+// metadata.version.
+func BootstrapFeatures(level int16) []metadata.SetFeature {
+	return []metadata.SetFeature{
+		{Name: metadataVersion, Level: level},
+		{Name: "group.version", Level: 1},
+		{Name: "share.version", Level: 1},
+		{Name: "transaction.version", Level: 2},
 	}
 }
 
@@ -56,4 +63,33 @@ func changedMetadata(level int16) bool {
 		return true
 	}
 	return false
+}
+
+// ParseMetadataVersion reads the name of a level, such as 4.4-IV1, or of a release, which is its last
+// level; empty is Kafka 4.4's.
+func ParseMetadataVersion(name string) (int16, error) {
+	if name == "" {
+		return maxMetadataVersion, nil
+	}
+	level := int16(minMetadataVersion)
+	found := int16(0)
+	for _, release := range []struct {
+		name   string
+		levels int
+		first  int
+	}{
+		{"3.3", 1, 3}, {"3.4", 1, 0}, {"3.5", 3, 0}, {"3.6", 3, 0}, {"3.7", 5, 0}, {"3.8", 1, 0}, {"3.9", 1, 0},
+		{"4.0", 4, 0}, {"4.1", 2, 0}, {"4.2", 2, 0}, {"4.3", 1, 0}, {"4.4", 3, 0},
+	} {
+		for i := range release.levels {
+			if name == release.name || name == fmt.Sprintf("%s-IV%d", release.name, release.first+i) {
+				found = level
+			}
+			level++
+		}
+	}
+	if found == 0 {
+		return 0, fmt.Errorf("unknown metadata.version '%s'", name)
+	}
+	return found, nil
 }

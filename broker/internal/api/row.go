@@ -77,7 +77,7 @@ func forward[T any, Q message[T], P kmsg.Response](key kmsg.Key, lowest, highest
 // wait is the row of an API that is answered here but not at once: the handler sees to the answer.
 func wait[T any, Q message[T]](key kmsg.Key, lowest, highest int16, topics []string, handler func(*call, Q)) row {
 	r := base[T, Q](key.Int16(), lowest, highest)
-	r.topics = topics
+	r.ours, r.topics = true, topics
 	r.run = func(q *call, req kmsg.Request) { handler(q, req.(Q)) } //nolint:errcheck,forcetypeassert // decode made it
 	return r
 }

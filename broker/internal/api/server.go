@@ -93,6 +93,9 @@ func (s *Server) Close() {
 	s.pool.close()
 }
 
+// ClusterID is the id that clients are told.
+func (s *Server) ClusterID() string { return s.o.ClusterID }
+
 // session is a connection's state of this package. The loop and the worker of the connection's one
 // request take turns with it; only Closed may come at any time, hence mu.
 type session struct {

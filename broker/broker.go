@@ -1,0 +1,402 @@
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/brokerlab/brokerlab/broker/internal/api"
+	"github.com/brokerlab/brokerlab/broker/internal/engine"
+	"github.com/brokerlab/brokerlab/broker/internal/keystore"
+	"github.com/brokerlab/brokerlab/broker/internal/metadata"
+	"github.com/brokerlab/brokerlab/broker/internal/network"
+	"github.com/brokerlab/brokerlab/broker/internal/sasl"
+	"github.com/brokerlab/brokerlab/broker/protocol"
+)
+
+// shutdownPatience is how long [Broker.Serve] waits for its parts after its context has ended.
+const shutdownPatience = 10 * time.Second
+
+// Broker is a Kafka broker. [New] takes all that it needs, [Broker.Serve] serves, and
+// [Broker.Shutdown] gives everything back. Its methods are safe for concurrent use.
+type Broker struct {
+	cfg     *Config
+	log     *slog.Logger
+	kernel  KernelSource // nil: nobody counts
+	created time.Time
+
+	dir     *dataDir // nil without log.dirs
+	meta    *metadata.Store
+	engine  *engine.Engine
+	network *network.Server
+	api     *api.Server
+	handler late
+	metrics *metricsServer // nil without metrics.listener
+
+	listeners []boundListener
+	ready     chan struct{}
+	stop      chan struct{}
+	stopping  sync.Once
+	stopped   chan struct{}
+	closeErr  error // written before stopped is closed
+}
+
+// boundListener is a listener with its socket's address and the TLS configuration of the moment.
+type boundListener struct {
+	*ListenerConfig
+	bound netip.AddrPort
+	tls   *atomic.Pointer[tls.Config]
+}
+
+// Option changes how a broker is made.
+type Option func(*Broker)
+
+// WithKernel lets src count the broker's sockets. The broker closes it.
+func WithKernel(src KernelSource) Option { return func(b *Broker) { b.kernel = src } }
+
+// WithLog gives the broker its log; without it a broker is silent.
+func WithLog(log *slog.Logger) Option { return func(b *Broker) { b.log = log } }
+
+// New makes a broker: it locks and reads the data directory and binds every listener, but serves
+// nobody before [Broker.Serve]. After an error nothing is left: no socket, no lock, no goroutine.
+func New(cfg *Config, opts ...Option) (*Broker, error) {
+	b := &Broker{
+		cfg: cfg, log: slog.New(slog.DiscardHandler), created: time.Now(),
+		ready: make(chan struct{}), stop: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	for _, o := range opts {
+		o(b)
+	}
+	if err := b.open(); err != nil {
+		return nil, errors.Join(err, b.close(context.Background()))
+	}
+	return b, nil
+}
+
+// open takes everything, in the order in which close gives it back last to first.
+func (b *Broker) open() error {
+	for _, w := range b.cfg.Warnings {
+		b.log.Warn("configuration", slog.String("warning", w))
+	}
+	if len(b.cfg.Ignored) > 0 {
+		b.log.Info("properties of Kafka that have no use here", slog.String("properties", strings.Join(b.cfg.Ignored, ", ")))
+	}
+	ctx := context.Background()
+	cluster, err := b.openDir()
+	if err != nil {
+		return err
+	}
+	if err := b.openStores(ctx, cluster); err != nil {
+		return err
+	}
+	return b.openListeners(ctx, cluster)
+}
+
+// openDir locks the data directory and returns the cluster's id.
+func (b *Broker) openDir() (cluster string, err error) {
+	if len(b.cfg.LogDirs) == 0 {
+		b.log.Info("no log.dirs: topics, records and metadata are gone when the broker stops")
+		if b.cfg.ClusterID != "" {
+			return b.cfg.ClusterID, nil
+		}
+		return randomUUID(), nil
+	}
+	if len(b.cfg.LogDirs) > 1 {
+		b.log.Warn("only the first of log.dirs is used", slog.Any("log_dirs", b.cfg.LogDirs))
+	}
+	b.dir, err = openDataDir(b.cfg.LogDirs[0], b.cfg.ClusterID, b.cfg.NodeID)
+	if err != nil {
+		return "", err
+	}
+	return b.dir.cluster, nil
+}
+
+func (b *Broker) openStores(ctx context.Context, cluster string) error {
+	level, err := api.ParseMetadataVersion(b.cfg.MetadataVersion)
+	if err != nil {
+		return err
+	}
+	var bootstrap []metadata.Record
+	for _, f := range api.BootstrapFeatures(level) {
+		bootstrap = append(bootstrap, f)
+	}
+	b.meta, err = metadata.Open(ctx, metadata.Options{
+		Dir: b.dir.sub("metadata"), NodeID: b.cfg.NodeID, ClusterID: cluster, Bootstrap: bootstrap, Log: b.log,
+	})
+	if err != nil {
+		return fmt.Errorf("open metadata: %w", err)
+	}
+	b.engine, err = engine.Open(ctx, engine.Options{
+		Dir: b.dir.sub("data"), NodeID: b.cfg.NodeID, ClusterID: cluster, SyncWrites: b.cfg.SyncWrites,
+		DefaultPartitions: int(b.cfg.NumPartitions), BrokerConfigs: b.engineConfigs(), Log: b.log,
+	})
+	if err != nil {
+		return fmt.Errorf("open topics: %w", err)
+	}
+	return nil
+}
+
+// engineConfigs are the properties that the data plane obeys.
+func (b *Broker) engineConfigs() map[string]string {
+	obeyed := map[string]string{}
+	for _, name := range engine.Obeys() {
+		if v, ok := b.cfg.Properties[name]; ok {
+			obeyed[name] = v
+		}
+	}
+	return obeyed
+}
+
+// openListeners binds every listener and makes what serves them.
+func (b *Broker) openListeners(ctx context.Context, cluster string) error {
+	b.network = network.New(network.Options{
+		NodeID: b.cfg.NodeID, Handler: &b.handler, Log: b.log, Subject: keystore.DistinguishedName,
+		BeforeListen: b.watch,
+	})
+	for i := range b.cfg.Listeners {
+		if err := b.listen(&b.cfg.Listeners[i]); err != nil {
+			return err
+		}
+	}
+	listeners := map[string]api.Listener{}
+	for _, l := range b.listeners {
+		host, port := b.advertised(ctx, l)
+		listeners[l.Name] = api.Listener{Advertised: api.Endpoint{Host: host, Port: port}, Principals: l.Principals}
+		b.log.Info("listening", slog.String("listener", l.Name), slog.String("protocol", string(l.Protocol)),
+			slog.String("address", l.bound.String()), slog.String("advertised", fmt.Sprintf("%s:%d", host, port)))
+	}
+	keys := protocol.DefaultKeys()
+	if b.cfg.ListClientConnectionsKey != 0 {
+		keys.ListClientConnections = b.cfg.ListClientConnectionsKey
+	}
+	options := api.Options{
+		NodeID: b.cfg.NodeID, ClusterID: cluster, Rack: b.cfg.Rack,
+		Engine: b.engine, Metadata: b.meta, SASL: b.authenticator(), Listener: listeners,
+		Connections: b.network.Connections, Counts: b.network.Counts, Log: b.log,
+		Workers: b.cfg.NumIOThreads, FailedAuthDelay: b.cfg.FailedAuthDelay,
+		AutoCreateTopics: b.cfg.AutoCreateTopics, NumPartitions: b.cfg.NumPartitions,
+		OwnAPIs: b.cfg.APIsEnabled, Keys: keys,
+		Properties: api.Properties{Static: b.cfg.Properties, Stores: b.stores},
+	}
+	if b.kernel != nil {
+		options.Kernel = kernelMessages{source: b.kernel, names: b.listenerNames()}
+	}
+	b.api = api.New(ctx, options)
+	b.handler.handler.Store(b.api)
+	if b.cfg.MetricsListener == "" {
+		return nil
+	}
+	var err error
+	b.metrics, err = listenMetrics(ctx, b.cfg.MetricsListener, b)
+	return err
+}
+
+func (b *Broker) listen(l *ListenerConfig) error {
+	protocol, err := network.ParseProtocol(string(l.Protocol))
+	if err != nil {
+		return fmt.Errorf("listener %s: %w", l.Name, err)
+	}
+	bound := boundListener{ListenerConfig: l, tls: &atomic.Pointer[tls.Config]{}}
+	bound.tls.Store(l.TLS)
+	n := network.Listener{
+		Name: l.Name, Protocol: protocol, Host: l.Host, Port: l.Port,
+		Backlog: b.cfg.Backlog, Threads: l.Threads, MaxFrame: b.cfg.MaxRequestBytes, MaxAuthFrame: l.MaxAuthFrame,
+		IdleTimeout: b.cfg.IdleTimeout, FailureDelay: b.cfg.FailedAuthDelay,
+	}
+	if protocol.TLS() {
+		n.TLS = bound.tls.Load
+	}
+	if bound.bound, err = b.network.Listen(n); err != nil {
+		return err
+	}
+	b.listeners = append(b.listeners, bound)
+	return nil
+}
+
+// watch has the kernel count a port before anyone can connect to it.
+func (b *Broker) watch(port int) error {
+	if b.kernel == nil {
+		return nil
+	}
+	return b.kernel.Watch([]uint16{uint16(port)})
+}
+
+// advertised is where clients of a listener are sent.
+func (b *Broker) advertised(ctx context.Context, l boundListener) (host string, port int32) {
+	host, port = l.AdvertisedHost, int32(l.AdvertisedPort)
+	if port == 0 {
+		port = int32(l.bound.Port())
+	}
+	if host == "" {
+		host = l.Host
+	}
+	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
+		host = b.hostName(ctx)
+	}
+	return host, port
+}
+
+// hostName is the machine's name, if it leads anywhere.
+func (b *Broker) hostName(ctx context.Context) string {
+	const patience = 100 * time.Millisecond
+	name, err := os.Hostname()
+	if err == nil {
+		lookup, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		if _, err = resolver().LookupHost(lookup, name); err == nil {
+			return name
+		}
+	}
+	b.log.Warn("the machine's name does not resolve: advertising localhost; set advertised.listeners", slog.String("host", name), slog.Any("error", err))
+	return "localhost"
+}
+
+// authenticator knows the SASL mechanisms and users of all listeners.
+func (b *Broker) authenticator() *sasl.Server {
+	o := sasl.Options{Mechanisms: map[string][]string{}, Plain: map[string]map[string]string{}}
+	lifetimes := map[string]map[string]time.Duration{}
+	for _, l := range b.listeners {
+		if l.Protocol.SASL() {
+			o.Mechanisms[l.Name], o.Plain[l.Name] = l.Mechanisms, l.Plain
+			lifetimes[l.Name] = l.MaxReauth
+		}
+	}
+	o.Scram = func(mechanism, user string) (salt, storedKey, serverKey []byte, iterations int, ok bool) {
+		c, ok := b.meta.Image().Scram(user, mechanism)
+		return c.Salt, c.StoredKey, c.ServerKey, int(c.Iterations), ok
+	}
+	o.MaxReauth = func(listener, mechanism string) time.Duration { return lifetimes[listener][mechanism] }
+	return sasl.NewServer(o)
+}
+
+// stores loads a listener's key and trust stores anew.
+func (b *Broker) stores(listener string, dynamic map[string]string) (commit func(), err error) {
+	i := slices.IndexFunc(b.listeners, func(l boundListener) bool { return l.Name == listener })
+	if i < 0 || !b.listeners[i].Protocol.TLS() {
+		return func() {}, nil
+	}
+	config, err := b.cfg.TLSConfig(listener, dynamic)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		b.listeners[i].tls.Store(config)
+		b.log.Info("reloaded key and trust stores", slog.String("listener", listener))
+	}, nil
+}
+
+// Addr is where a listener is bound; the zero value for a name that is none.
+func (b *Broker) Addr(listener string) netip.AddrPort {
+	for _, l := range b.listeners {
+		if l.Name == listener {
+			return l.bound
+		}
+	}
+	return netip.AddrPort{}
+}
+
+// MetricsAddr is where metrics.listener is bound; the zero value without one.
+func (b *Broker) MetricsAddr() netip.AddrPort {
+	if b.metrics == nil {
+		return netip.AddrPort{}
+	}
+	return b.metrics.bound
+}
+
+// Ready is closed once clients are served.
+func (b *Broker) Ready() <-chan struct{} { return b.ready }
+
+// Serve serves clients until ctx ends or [Broker.Shutdown] is called, and returns when everything is
+// given back. It is called once. An error means that the broker could not go on, or not stop
+// cleanly.
+func (b *Broker) Serve(ctx context.Context) error {
+	b.network.Start()
+	if b.metrics != nil {
+		b.metrics.start()
+	}
+	names := make([]string, 0, len(b.listeners))
+	for _, l := range b.listeners {
+		names = append(names, fmt.Sprintf("%s://%s", l.Name, l.bound))
+	}
+	b.log.InfoContext(ctx, "started", slog.Int("node_id", int(b.cfg.NodeID)), slog.String("cluster_id", b.api.ClusterID()),
+		slog.String("listeners", strings.Join(names, ",")), slog.Duration("took", time.Since(b.created)))
+	close(b.ready)
+
+	var failed error
+	select {
+	case <-ctx.Done():
+		b.log.InfoContext(ctx, "shutting down")
+	case <-b.stop:
+		b.log.InfoContext(ctx, "shutting down")
+	case <-b.meta.Failed():
+		failed = fmt.Errorf("metadata: %w", b.meta.Err())
+		b.log.ErrorContext(ctx, "shutting down: the metadata log cannot be followed", slog.Any("error", failed))
+	}
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownPatience)
+	defer cancel()
+	return errors.Join(failed, b.shutdown(patience))
+}
+
+// Shutdown closes every connection with reason shutdown and gives everything back; what clients were
+// told is done is kept. It returns when that is over, or with ctx's error before. A broker that never
+// served is shut down too.
+func (b *Broker) Shutdown(ctx context.Context) error { return b.shutdown(ctx) }
+
+func (b *Broker) shutdown(ctx context.Context) error {
+	b.stopping.Do(func() {
+		close(b.stop)
+		go func() {
+			b.closeErr = b.close(context.WithoutCancel(ctx))
+			b.log.Info("shut down completed")
+			close(b.stopped)
+		}()
+	})
+	select {
+	case <-b.stopped:
+		return b.closeErr
+	case <-ctx.Done():
+		return fmt.Errorf("shut down: %w", ctx.Err())
+	}
+}
+
+// close gives back whatever open has taken so far, last to first.
+func (b *Broker) close(ctx context.Context) error {
+	var errs []error
+	if b.metrics != nil {
+		errs = append(errs, b.metrics.close(ctx))
+	}
+	if b.network != nil {
+		errs = append(errs, b.network.Shutdown(ctx))
+	}
+	if b.api != nil {
+		b.api.Close()
+	}
+	if b.engine != nil {
+		errs = append(errs, b.engine.Close())
+	}
+	if b.meta != nil {
+		errs = append(errs, b.meta.Close())
+	}
+	if b.kernel != nil {
+		errs = append(errs, b.kernel.Close())
+	}
+	errs = append(errs, b.dir.release())
+	return errors.Join(errs...)
+}
+
+func (b *Broker) listenerNames() map[uint16]string {
+	names := map[uint16]string{}
+	for _, l := range b.listeners {
+		names[l.bound.Port()] = l.Name
+	}
+	return names
+}
