@@ -26,7 +26,6 @@ const (
 	attrCodec       = 0x07
 	attrTransaction = 0x10
 	attrControl     = 0x20
-	codecZstd       = 4
 )
 
 // verdict is why a batch is refused, as Kafka words it. The zero verdict is for a good batch.
@@ -35,14 +34,18 @@ type verdict struct {
 	why string
 }
 
-// checkBatch judges the records of one partition of a Produce request. It is what Kafka's ProduceRequest and
-// LogValidator check without unpacking compressed records; records that are not compressed are walked.
-func checkBatch(b []byte, version int16, crc *crc32.Table) verdict {
-	if v := checkBatchFrame(b, version); v.err != nil {
+// batches judges record batches. The zero value is ready; safe for concurrent use.
+type batches struct {
+	inflaters inflaters
+}
+
+// check judges the records of one partition of a Produce request, as Kafka's ProduceRequest and LogValidator do.
+func (j *batches) check(b []byte, version int16) verdict {
+	if v := checkBatchFrame(b); v.err != nil {
 		return v
 	}
 	attributes := binary.BigEndian.Uint16(b[batchAttributesAt:])
-	if crc32.Checksum(b[batchAttributesAt:], crc) != binary.BigEndian.Uint32(b[batchCRCAt:]) {
+	if crc32.Checksum(b[batchAttributesAt:], crc32.MakeTable(crc32.Castagnoli)) != binary.BigEndian.Uint32(b[batchCRCAt:]) {
 		return verdict{kerr.CorruptMessage, "Record is corrupt: the checksum does not match."}
 	}
 	count := int32(binary.BigEndian.Uint32(b[batchCountAt:]))
@@ -69,14 +72,17 @@ func checkBatch(b []byte, version int16, crc *crc32.Table) verdict {
 	case pid < 0 && attributes&attrTransaction != 0:
 		return verdict{kerr.InvalidRecord, "A transactional record batch has no producer id."}
 	}
-	if codec == 0 && !walkRecords(b[batchHeader:], count) {
+	if codec != codecNone {
+		return j.inflaters.check(b[batchHeader:], codec, count)
+	}
+	if !walkRecords(b[batchHeader:], count) {
 		return verdict{kerr.InvalidRecord, "The records do not match the batch that holds them."}
 	}
 	return verdict{}
 }
 
 // checkBatchFrame judges lengths and magic: whether b is one batch.
-func checkBatchFrame(b []byte, version int16) verdict {
+func checkBatchFrame(b []byte) verdict {
 	if len(b) == 0 {
 		return verdict{kerr.InvalidRecord, "Produce requests must have exactly one record batch per partition."}
 	}

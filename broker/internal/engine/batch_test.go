@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -60,7 +62,7 @@ func TestBatchesAreJudgedAsKafkaDoes(t *testing.T) {
 		"a wrong checksum":                    {change: func(b []byte) []byte { b[batchCRCAt] ^= 1; return b }, want: kerr.CorruptMessage},
 		"an unknown codec":                    {change: change(batchAttributesAt, 0, 5), want: kerr.CorruptMessage},
 		"zstd before version 7":               {change: change(batchAttributesAt, 0, 4), version: 6, want: kerr.UnsupportedCompressionType},
-		"zstd since version 7":                {change: change(batchAttributesAt, 0, 4), version: 7, want: nil},
+		"zstd that is not zstd":               {change: change(batchAttributesAt, 0, 4), version: 7, want: kerr.InvalidRecord},
 		"a control batch":                     {change: change(batchAttributesAt, 0, 0x20), want: kerr.InvalidRecord},
 		"no record":                           {change: change(batchCountAt, 0, 0, 0, 0), want: kerr.InvalidRecord},
 		"a negative count":                    {change: change(batchCountAt, 0xff, 0xff, 0xff, 0xfe), want: kerr.InvalidRecord},
@@ -82,9 +84,9 @@ func TestBatchesAreJudgedAsKafkaDoes(t *testing.T) {
 			if version == 0 {
 				version = 9
 			}
-			got := checkBatch(b, version, crc32.MakeTable(crc32.Castagnoli))
+			got := new(batches).check(b, version)
 			if got.err != test.want {
-				t.Errorf("checkBatch() = %v %q, want %v", got.err, got.why, test.want)
+				t.Errorf("check() = %v %q, want %v", got.err, got.why, test.want)
 			}
 		})
 	}
@@ -94,12 +96,12 @@ func FuzzCheckBatchAcceptsOnlyWhatKmsgReads(f *testing.F) {
 	for n := range int32(4) {
 		f.Add(goodBatch(n + 1))
 	}
-	crc := crc32.MakeTable(crc32.Castagnoli)
+	var judge batches
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > batchHeader {
 			b = seal(b)
 		}
-		if checkBatch(b, 9, crc).err != nil {
+		if judge.check(b, 9).err != nil {
 			return
 		}
 		var batch kmsg.RecordBatch
@@ -121,3 +123,65 @@ func FuzzCheckBatchAcceptsOnlyWhatKmsgReads(f *testing.F) {
 }
 
 func varintLen(v int32) int { return len(binary.AppendVarint(nil, int64(v))) }
+
+// pack compresses the records of a batch of n as kgo does.
+func pack(tb testing.TB, codec int, records []byte, n int32) []byte {
+	tb.Helper()
+	codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()}
+	c, err := kgo.DefaultCompressor(codecs[codec])
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var dst bytes.Buffer
+	packed, got := c.Compress(&dst, records)
+	if int(got) != codec {
+		tb.Fatalf("Compress used codec %d, want %d", got, codec)
+	}
+	b := kmsg.NewRecordBatch()
+	b.Magic, b.PartitionLeaderEpoch, b.Attributes = 2, -1, int16(codec)
+	b.LastOffsetDelta, b.NumRecords = n-1, n
+	b.ProducerID, b.ProducerEpoch, b.FirstSequence = -1, -1, -1
+	b.Records = packed
+	b.Length = int32(batchHeader - batchLengthField + len(packed))
+	return seal(b.AppendTo(nil))
+}
+
+func TestCompressedBatchesAreUnpackedToBeJudged(t *testing.T) {
+	t.Parallel()
+	records := goodBatch(500)[batchHeader:]
+	var judge batches
+	for codec := codecGzip; codec <= codecZstd; codec++ {
+		if v := judge.check(pack(t, codec, records, 500), 9); v.err != nil {
+			t.Errorf("codec %d: a good batch = %v %q", codec, v.err, v.why)
+		}
+		for _, n := range []int32{499, 501, 1 << 30} {
+			if v := judge.check(pack(t, codec, records, n), 9); v.err != kerr.InvalidRecord {
+				t.Errorf("codec %d: %d records said to be 500 = %v, want %v", codec, n, v.err, kerr.InvalidRecord)
+			}
+		}
+		cut := pack(t, codec, records, 500)
+		cut = cut[:len(cut)-9]
+		binary.BigEndian.PutUint32(cut[batchLengthAt:], uint32(len(cut)-batchLengthField))
+		if v := judge.check(seal(cut), 9); v.err == nil {
+			t.Errorf("codec %d: a batch that is cut off was accepted", codec)
+		}
+	}
+}
+
+func TestABatchThatUnpacksToTooMuchIsRefusedCheaply(t *testing.T) {
+	if testing.Short() {
+		t.Skip("unpacks 512 MiB")
+	}
+	t.Parallel()
+	r := kmsg.NewRecord()
+	r.Value = make([]byte, maxInflated+1)
+	r.Length = int32(len(r.AppendTo(nil)[1:]))
+	records := r.AppendTo(nil)
+	var judge batches
+	for codec := codecGzip; codec <= codecZstd; codec++ {
+		b := pack(t, codec, records, 1)
+		if v := judge.check(b, 9); v.err != kerr.MessageTooLarge {
+			t.Errorf("codec %d: %d bytes that unpack to %d = %v, want %v", codec, len(b), len(records), v.err, kerr.MessageTooLarge)
+		}
+	}
+}

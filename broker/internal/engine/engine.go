@@ -53,6 +53,7 @@ type Engine struct {
 	plane    plane
 	leases   leases
 	topics   topics
+	batches  batches
 	rules    map[int16]rule
 	versions map[int16]VersionRange
 

@@ -51,5 +51,55 @@ func admitShareFetch(_ *Engine, req *kmsg.ShareFetchRequest) (passage, error) {
 	out.MaxWaitMillis = min(max(out.MaxWaitMillis, 0), maxWait)
 	out.MaxBytes = min(max(out.MaxBytes, 0), maxFetchBytes)
 	out.MaxRecords = min(out.MaxRecords, maxShareRecords)
+	var span acknowledged
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			for _, b := range req.Topics[i].Partitions[j].AcknowledgementBatches {
+				span.add(b.FirstOffset, b.LastOffset)
+			}
+		}
+	}
+	if span.tooMany() {
+		return passage{}, refuse(req, kerr.InvalidRequest, "too many offsets are acknowledged")
+	}
 	return passage{req: &out}, nil
+}
+
+// admitShareAcknowledge bounds what one request acknowledges.
+func admitShareAcknowledge(_ *Engine, req *kmsg.ShareAcknowledgeRequest) (passage, error) {
+	var span acknowledged
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			for _, b := range req.Topics[i].Partitions[j].AcknowledgementBatches {
+				span.add(b.FirstOffset, b.LastOffset)
+			}
+		}
+	}
+	if span.tooMany() {
+		return passage{}, refuse(req, kerr.InvalidRequest, "too many offsets are acknowledged")
+	}
+	return passage{req: req}, nil
+}
+
+// acknowledged counts the offsets of a request's batches. The data plane looks at each, whether it was acquired or not.
+type acknowledged struct{ n uint64 }
+
+func (a *acknowledged) add(first, last int64) {
+	if first <= last {
+		a.n += min(uint64(last)-uint64(first), maxShareRecords) + 1
+	}
+}
+
+func (a *acknowledged) tooMany() bool { return a.n > maxShareRecords }
+
+// admitAlterShareGroupOffsets refuses offsets that no partition has: the data plane counts from there, one by one.
+func admitAlterShareGroupOffsets(_ *Engine, req *kmsg.AlterShareGroupOffsetsRequest) (passage, error) {
+	for i := range req.Topics {
+		for _, p := range req.Topics[i].Partitions {
+			if p.StartOffset < 0 {
+				return passage{}, refuse(req, kerr.InvalidRequest, "a start offset is negative")
+			}
+		}
+	}
+	return passage{req: req}, nil
 }

@@ -44,6 +44,7 @@ func FuzzNoRequestEndsTheEngine(f *testing.F) {
 				}
 				if err == nil {
 					resp.AppendTo(nil)
+					g.harvest(reflect.ValueOf(resp).Elem())
 				}
 			})
 			select {
@@ -62,11 +63,48 @@ func FuzzNoRequestEndsTheEngine(f *testing.F) {
 }
 
 // generator makes random messages of kmsg's types.
+// What answers name is used again, so that members, producers and sessions live on.
 type generator struct {
 	*rand.Rand
 	keys     []int16
 	versions map[int16]VersionRange
 	ids      [][16]byte
+	texts    []string
+	numbers  []int64
+}
+
+// harvest keeps names and numbers of an answer.
+func (g *generator) harvest(v reflect.Value) {
+	const most = 40
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				g.harvest(v.Field(i))
+			}
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			g.harvest(v.Elem())
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() != reflect.Uint8 {
+			for i := range min(v.Len(), 3) {
+				g.harvest(v.Index(i))
+			}
+		}
+	case reflect.String:
+		if s := v.String(); len(s) > 20 && len(s) < 80 && !slices.Contains(g.texts, s) {
+			g.texts = append(g.texts, s)
+			g.texts = g.texts[max(0, len(g.texts)-most):]
+		}
+	case reflect.Int32, reflect.Int64:
+		if n := v.Int(); n > 1 && !slices.Contains(g.numbers, n) {
+			g.numbers = append(g.numbers, n)
+			g.numbers = g.numbers[max(0, len(g.numbers)-most):]
+		}
+	default:
+	}
 }
 
 func newGenerator(e *Engine, seed uint64) *generator {
@@ -138,7 +176,12 @@ func (g *generator) fill(v reflect.Value) {
 }
 
 func (g *generator) int(bits int) int64 {
-	switch g.IntN(8) {
+	switch g.IntN(9) {
+	case 8:
+		if len(g.numbers) > 0 {
+			return g.numbers[g.IntN(len(g.numbers))] << (64 - bits) >> (64 - bits)
+		}
+		return 1
 	case 0:
 		return -1
 	case 1, 2, 3:
@@ -155,8 +198,11 @@ func (g *generator) int(bits int) int64 {
 }
 
 func (g *generator) text() string {
+	if len(g.texts) > 0 && g.IntN(3) == 0 {
+		return g.texts[g.IntN(len(g.texts))]
+	}
 	pool := []string{
-		"", "t0", "t1", "t2", "t0", "t1", "new", "new2", "missing", "g", "h", "m1", "AAAAAAAAAAAAAAAAAAAAAQ",
+		"", "t0", "t1", "t2", "t0", "t1", "new", "new2", "missing", "g", "g", "g", "h", "s", "s", "AAAAAAAAAAAAAAAAAAAAAQ",
 		"consumer", "range", "share", "uniform", "earliest", "1", "-1", "999999999999999999", "cleanup.policy", "compact",
 		"retention.ms", "segment.bytes", "share.auto.offset.reset", "log.cleaner.backoff.ms", "\x00", "ä", "tx",
 	}

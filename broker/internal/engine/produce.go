@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"hash/crc32"
-
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -33,7 +31,6 @@ func admitProduce(e *Engine, req *kmsg.ProduceRequest) (passage, error) {
 	if byID {
 		ids = make(map[string][16]byte, len(req.Topics))
 	}
-	crc := crc32.MakeTable(crc32.Castagnoli) // the table itself is made once
 	for i := range req.Topics {
 		t := req.Topics[i]
 		if byID {
@@ -46,7 +43,7 @@ func admitProduce(e *Engine, req *kmsg.ProduceRequest) (passage, error) {
 			ids[name] = t.TopicID
 			t.TopicID = [16]byte{}
 		}
-		good, bad := sift(t.Partitions, req.Version, crc)
+		good, bad := e.batches.sift(t.Partitions, req.Version)
 		if len(bad) > 0 {
 			refused = append(refused, kmsg.ProduceResponseTopic{Topic: t.Topic, TopicID: ids[t.Topic], Partitions: bad})
 		}
@@ -74,10 +71,10 @@ func admitProduce(e *Engine, req *kmsg.ProduceRequest) (passage, error) {
 const firstProduceByID = 13
 
 // sift parts the batches that may pass from the answers to the others. It allocates nothing when all are good.
-func sift(all []kmsg.ProduceRequestTopicPartition, version int16, crc *crc32.Table) (good []kmsg.ProduceRequestTopicPartition, bad []kmsg.ProduceResponseTopicPartition) {
+func (j *batches) sift(all []kmsg.ProduceRequestTopicPartition, version int16) (good []kmsg.ProduceRequestTopicPartition, bad []kmsg.ProduceResponseTopicPartition) {
 	good = all
 	for i := range all {
-		v := checkBatch(all[i].Records, version, crc)
+		v := j.check(all[i].Records, version)
 		if v.err == nil {
 			if bad != nil {
 				good = append(good, all[i])

@@ -60,9 +60,9 @@ func rules() map[int16]rule {
 		int16(kmsg.ShareGroupHeartbeat):       {},
 		int16(kmsg.ShareGroupDescribe):        {admit: on(admitShareGroupDescribe)},
 		int16(kmsg.ShareFetch):                {admit: on(admitShareFetch)},
-		int16(kmsg.ShareAcknowledge):          {},
+		int16(kmsg.ShareAcknowledge):          {admit: on(admitShareAcknowledge)},
 		int16(kmsg.DescribeShareGroupOffsets): {admit: on(admitDescribeShareGroupOffsets)},
-		int16(kmsg.AlterShareGroupOffsets):    {},
+		int16(kmsg.AlterShareGroupOffsets):    {admit: on(admitAlterShareGroupOffsets)},
 		int16(kmsg.DeleteShareGroupOffsets):   {},
 	}
 }

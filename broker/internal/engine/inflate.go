@@ -1,0 +1,218 @@
+package engine
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// Compression codecs of record batches.
+const (
+	codecNone = iota
+	codecGzip
+	codecSnappy
+	codecLz4
+	codecZstd
+)
+
+// maxInflated is how large a batch may become when it is unpacked. The data plane unpacks a whole batch in memory to
+// look for a timestamp or to compact; MESSAGE_TOO_LARGE makes producers split the batch.
+const maxInflated = 128 << 20
+
+// errInflated says that a batch becomes larger than maxInflated.
+var errInflated = errors.New("the batch is too large when it is unpacked")
+
+// inflaters unpack record batches to check them, keeping decoders for reuse. The zero value is ready.
+type inflaters struct {
+	gzip, lz4, zstd, buffers sync.Pool
+}
+
+// check judges packed records: whether they are what their batch says.
+func (p *inflaters) check(packed []byte, codec uint16, count int32) verdict {
+	src, done, err := p.open(packed, codec)
+	if err == nil {
+		defer done()
+		err = p.walk(src, count)
+	}
+	switch {
+	case err == nil:
+		return verdict{}
+	case errors.Is(err, errInflated), errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded):
+		return verdict{kerr.MessageTooLarge, "The record batch is too large when it is unpacked."}
+	default:
+		return verdict{kerr.InvalidRecord, "The records do not match the batch that holds them."}
+	}
+}
+
+// open returns what packed unpacks to; done gives the decoder back.
+func (p *inflaters) open(packed []byte, codec uint16) (src io.Reader, done func(), err error) {
+	in := bytes.NewReader(packed)
+	switch codec {
+	case codecGzip:
+		z, ok := p.gzip.Get().(*gzip.Reader)
+		if !ok {
+			z = new(gzip.Reader)
+		}
+		if err := z.Reset(in); err != nil {
+			p.gzip.Put(z)
+			return nil, nil, err
+		}
+		return z, func() { p.gzip.Put(z) }, nil
+	case codecSnappy:
+		return newSnappyReader(packed), func() {}, nil
+	case codecLz4:
+		z, ok := p.lz4.Get().(*lz4.Reader)
+		if !ok {
+			z = lz4.NewReader(nil)
+		}
+		z.Reset(in)
+		return z, func() { p.lz4.Put(z) }, nil
+	case codecZstd:
+		z, ok := p.zstd.Get().(*zstd.Decoder)
+		if !ok {
+			// One decoder works in the caller's goroutine, so that one that the pool drops leaves nothing behind.
+			z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxInflated))
+			if err != nil {
+				return nil, nil, err
+			}
+		}
+		if err := z.Reset(in); err != nil {
+			return nil, nil, err
+		}
+		return z, func() { p.zstd.Put(z) }, nil
+	default:
+		return nil, nil, errors.New("unknown codec")
+	}
+}
+
+// walk reads count records and then the end from src.
+func (p *inflaters) walk(src io.Reader, count int32) error {
+	limit := &io.LimitedReader{R: src, N: maxInflated + 1}
+	r, ok := p.buffers.Get().(*bufio.Reader)
+	if !ok {
+		r = bufio.NewReaderSize(nil, 16<<10)
+	}
+	r.Reset(limit)
+	defer func() {
+		r.Reset(nil)
+		p.buffers.Put(r)
+	}()
+	err := walkFrom(r, limit, count)
+	if err != nil && limit.N <= 0 {
+		return errInflated
+	}
+	return err
+}
+
+func walkFrom(r *bufio.Reader, limit *io.LimitedReader, count int32) error {
+	bad := errors.New("the records do not match their batch")
+	var record []byte
+	for i := range count {
+		length, err := binary.ReadVarint(r)
+		if err != nil {
+			return err
+		}
+		switch {
+		case length < 0 || length > math.MaxInt32:
+			return bad
+		case length > limit.N+int64(r.Buffered()):
+			return errInflated
+		}
+		if record, err = readGrowing(r, record[:0], int(length)); err != nil {
+			return err
+		}
+		if !checkRecord(record, i) {
+			return bad
+		}
+	}
+	switch _, err := r.ReadByte(); {
+	case err == nil:
+		return bad
+	case limit.N <= 0:
+		return errInflated
+	case errors.Is(err, io.EOF):
+		return nil
+	default:
+		return err
+	}
+}
+
+// readGrowing reads n bytes into buf without believing n before that much was there.
+func readGrowing(r io.Reader, buf []byte, n int) ([]byte, error) {
+	const step = 64 << 10
+	for len(buf) < n {
+		more := min(n-len(buf), step)
+		at := len(buf)
+		buf = append(buf, make([]byte, more)...)
+		if _, err := io.ReadFull(r, buf[at:]); err != nil {
+			return buf, err
+		}
+	}
+	return buf, nil
+}
+
+// xerialHeader starts what Java's snappy stream writes: a magic and two versions, then blocks with their lengths.
+const (
+	xerialMagic  = "\x82SNAPPY\x00"
+	xerialHeader = len(xerialMagic) + 8
+)
+
+// snappyReader unpacks the two forms of snappy that Kafka has: one block, and xerial's blocks with lengths.
+type snappyReader struct {
+	packed []byte
+	xerial bool
+	block  []byte // what is unpacked
+	unread []byte
+}
+
+func newSnappyReader(packed []byte) *snappyReader {
+	if len(packed) >= xerialHeader && string(packed[:len(xerialMagic)]) == xerialMagic {
+		return &snappyReader{packed: packed[xerialHeader:], xerial: true}
+	}
+	return &snappyReader{packed: packed}
+}
+
+func (s *snappyReader) Read(p []byte) (int, error) {
+	for len(s.unread) == 0 {
+		if len(s.packed) == 0 {
+			return 0, io.EOF
+		}
+		block := s.packed
+		s.packed = nil
+		if s.xerial {
+			const prefix = 4
+			if len(block) < prefix {
+				return 0, io.ErrUnexpectedEOF
+			}
+			n := int64(binary.BigEndian.Uint32(block))
+			if n > int64(len(block)-prefix) {
+				return 0, io.ErrUnexpectedEOF
+			}
+			block, s.packed = block[prefix:prefix+n], block[prefix+n:]
+		}
+		size, err := snappy.DecodedLen(block)
+		if err != nil {
+			return 0, err
+		}
+		if size > maxInflated {
+			return 0, errInflated
+		}
+		if s.block, err = snappy.Decode(s.block[:cap(s.block)], block); err != nil {
+			return 0, err
+		}
+		s.unread = s.block
+	}
+	n := copy(p, s.unread)
+	s.unread = s.unread[n:]
+	return n, nil
+}
