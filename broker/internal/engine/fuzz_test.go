@@ -17,7 +17,7 @@ import (
 // data plane runs in this process, so that a panic in it fails the test; afterwards it must still answer.
 func FuzzNoRequestEndsTheEngine(f *testing.F) {
 	for seed := range uint64(60) {
-		f.Add(seed, uint8(60))
+		f.Add(seed, uint8(250))
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, n uint8) {
 		e := openEngine(t, Options{NodeID: int32(seed % 2)})
@@ -45,6 +45,7 @@ func FuzzNoRequestEndsTheEngine(f *testing.F) {
 				if err == nil {
 					resp.AppendTo(nil)
 					g.harvest(reflect.ValueOf(resp).Elem())
+					g.learn(req, resp)
 				}
 			})
 			select {
@@ -71,6 +72,174 @@ type generator struct {
 	ids      [][16]byte
 	texts    []string
 	numbers  []int64
+
+	// What a request is about, so that its fields fit one another.
+	group    string
+	member   *groupMember
+	members  map[string][]*groupMember
+	producer struct {
+		id       int64
+		epoch    int16
+		sequence int32
+	}
+}
+
+// groupMember is one that was answered, and how far it is.
+type groupMember struct {
+	id      string
+	epoch   int32
+	session int32
+}
+
+// about chooses the group and member that a request is about.
+func (g *generator) about(key int16) {
+	switch kmsg.Key(key) {
+	case kmsg.ConsumerGroupHeartbeat, kmsg.ConsumerGroupDescribe:
+		g.group = "c"
+	case kmsg.ShareGroupHeartbeat, kmsg.ShareGroupDescribe, kmsg.ShareFetch, kmsg.ShareAcknowledge,
+		kmsg.DescribeShareGroupOffsets, kmsg.AlterShareGroupOffsets, kmsg.DeleteShareGroupOffsets:
+		g.group = "s"
+	default:
+		g.group = "g"
+	}
+	all := g.members[g.group]
+	if len(all) < 3 && g.IntN(4) == 0 || len(all) == 0 {
+		fresh := &groupMember{}
+		if g.group != "g" {
+			fresh.id = []string{"AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg", "AAAAAAAAAAAAAAAAAAAAAw"}[len(all)]
+		}
+		g.members[g.group] = append(all, fresh)
+		all = g.members[g.group]
+	}
+	g.member = all[g.IntN(len(all))]
+}
+
+// learn follows members, sessions and producers.
+func (g *generator) learn(req kmsg.Request, resp kmsg.Response) {
+	find := func(group, id string) *groupMember {
+		for _, m := range g.members[group] {
+			if m.id == id {
+				return m
+			}
+		}
+		return &groupMember{}
+	}
+	switch r := resp.(type) {
+	case *kmsg.JoinGroupResponse:
+		if m := find("g", req.(*kmsg.JoinGroupRequest).MemberID); r.MemberID != "" {
+			m.id, m.epoch = r.MemberID, r.Generation
+		}
+	case *kmsg.ConsumerGroupHeartbeatResponse:
+		if r.ErrorCode == 0 && r.MemberID != nil {
+			find("c", req.(*kmsg.ConsumerGroupHeartbeatRequest).MemberID).epoch = r.MemberEpoch
+		}
+	case *kmsg.ShareGroupHeartbeatResponse:
+		if r.ErrorCode == 0 && r.MemberID != nil {
+			find("s", req.(*kmsg.ShareGroupHeartbeatRequest).MemberID).epoch = r.MemberEpoch
+		}
+	case *kmsg.ShareFetchResponse:
+		if m := req.(*kmsg.ShareFetchRequest); r.ErrorCode == 0 && m.MemberID != nil {
+			find("s", *m.MemberID).session = m.ShareSessionEpoch + 1
+		}
+	case *kmsg.ShareAcknowledgeResponse:
+		if m := req.(*kmsg.ShareAcknowledgeRequest); r.ErrorCode == 0 && m.MemberID != nil {
+			find("s", *m.MemberID).session = m.ShareSessionEpoch + 1
+		}
+	case *kmsg.InitProducerIDResponse:
+		if r.ErrorCode == 0 {
+			g.producer.id, g.producer.epoch, g.producer.sequence = r.ProducerID, r.ProducerEpoch, 0
+		}
+	case *kmsg.EndTxnResponse:
+		if r.ErrorCode == 0 && r.ProducerEpoch > g.producer.epoch {
+			g.producer.epoch, g.producer.sequence = r.ProducerEpoch, 0
+		}
+	}
+}
+
+// plausible fills fields whose name says what belongs there.
+func (g *generator) plausible(name string, v reflect.Value) bool {
+	if v.Kind() == reflect.Pointer && v.Type().Elem().Kind() == reflect.String {
+		v.Set(reflect.New(v.Type().Elem()))
+		if !g.plausible(name, v.Elem()) {
+			v.SetZero()
+			return false
+		}
+		return true
+	}
+	switch kind := v.Kind(); {
+	case kind == reflect.String:
+		switch name {
+		case "Topic":
+			v.SetString(fmt.Sprintf("t%d", g.IntN(3)))
+		case "Group", "GroupID":
+			v.SetString(g.group)
+		case "MemberID":
+			v.SetString(g.member.id)
+		case "TransactionalID":
+			v.SetString("tx")
+		case "ProtocolType":
+			v.SetString("consumer")
+		case "Protocol", "Name":
+			v.SetString("range")
+		default:
+			return false
+		}
+	case v.CanInt():
+		switch name {
+		case "Partition":
+			v.SetInt(int64(g.IntN(2)))
+		case "Generation", "MemberEpoch":
+			v.SetInt(int64(g.member.epoch))
+		case "ShareSessionEpoch":
+			v.SetInt(int64(g.member.session))
+		case "ProducerID":
+			v.SetInt(g.producer.id)
+		case "ProducerEpoch":
+			v.SetInt(int64(g.producer.epoch))
+		case "SessionTimeoutMillis", "RebalanceTimeoutMillis", "TransactionTimeoutMillis":
+			v.SetInt(10_000)
+		case "Acks", "CurrentLeaderEpoch", "ReplicaID", "Cluster":
+			v.SetInt(-1)
+		case "FirstOffset", "FetchOffset", "StartOffset", "Offset":
+			v.SetInt(int64(g.IntN(4)))
+		case "LastOffset":
+			v.SetInt(int64(g.IntN(8)))
+		case "MaxBytes", "PartitionMaxBytes", "MaxRecords":
+			v.SetInt(1 << 20)
+		case "NumPartitions", "Count":
+			v.SetInt(int64(1 + g.IntN(6)))
+		case "ReplicationFactor":
+			v.SetInt(1)
+		case "SessionEpoch":
+			v.SetInt(0)
+		case "MaxWaitMillis":
+			v.SetInt(int64(g.IntN(3)))
+		default:
+			return false
+		}
+	case name == "Records":
+		n := int32(1 + g.IntN(4))
+		if g.IntN(3) > 0 {
+			v.SetBytes(makeBatch(n, -1, -1, -1))
+			break
+		}
+		b := makeBatch(n, g.producer.id, g.producer.epoch, g.producer.sequence)
+		if g.IntN(2) == 0 {
+			b[batchAttributesAt+1] |= attrTransaction
+			b = seal(b)
+		}
+		g.producer.sequence += n
+		v.SetBytes(b)
+	case name == "AcknowledgeTypes":
+		v.Set(reflect.ValueOf([]int8{int8(g.IntN(4))}))
+	case name == "SubscribedTopicNames":
+		v.Set(reflect.ValueOf([]string{"t0", "t1"}))
+	case name == "TopicID":
+		v.Set(reflect.ValueOf(g.ids[g.IntN(3)]))
+	default:
+		return false
+	}
+	return true
 }
 
 // harvest keeps names and numbers of an answer.
@@ -108,7 +277,7 @@ func (g *generator) harvest(v reflect.Value) {
 }
 
 func newGenerator(e *Engine, seed uint64) *generator {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), versions: e.Versions()}
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), versions: e.Versions(), members: map[string][]*groupMember{}}
 	for k := range g.versions {
 		g.keys = append(g.keys, k)
 	}
@@ -121,6 +290,7 @@ func (g *generator) request() kmsg.Request {
 	v := g.versions[key]
 	req := kmsg.RequestForKey(key)
 	req.SetVersion(v.Min + int16(g.IntN(int(v.Max-v.Min)+1)))
+	g.about(key)
 	g.fill(reflect.ValueOf(req).Elem())
 	return req
 }
@@ -138,7 +308,9 @@ func (g *generator) fill(v reflect.Value) {
 			switch name := v.Type().Field(i).Name; name {
 			case "Version", "UnknownTags":
 			default:
-				g.fill(v.Field(i))
+				if g.IntN(10) == 0 || !g.plausible(name, v.Field(i)) {
+					g.fill(v.Field(i))
+				}
 			}
 		}
 	case reflect.Pointer:

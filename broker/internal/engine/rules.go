@@ -20,7 +20,7 @@ func rules() map[int16]rule {
 		int16(kmsg.OffsetCommit):    {},
 		int16(kmsg.OffsetFetch):     {admit: on(admitOffsetFetch)},
 		int16(kmsg.FindCoordinator): {admit: on(admitFindCoordinator)},
-		int16(kmsg.JoinGroup):       {},
+		int16(kmsg.JoinGroup):       {admit: on(admitJoinGroup)},
 		int16(kmsg.Heartbeat):       {},
 		int16(kmsg.LeaveGroup):      {},
 		int16(kmsg.SyncGroup):       {},
