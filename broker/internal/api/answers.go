@@ -64,7 +64,7 @@ func fillError(resp, req reflect.Value, code int16, message string) {
 			field.SetInt(int64(code))
 		case name == "ErrorMessage" && field.Type() == reflect.TypeFor[*string]():
 			field.Set(reflect.ValueOf(nonEmpty(message)))
-		case !asked.IsValid():
+		case !asked.IsValid(), !field.CanSet():
 		case field.Kind() == reflect.Slice && asked.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct:
 			fillErrors(field, asked, code, message)
 		case name != "Version" && asked.Type() == field.Type() && isScalar(field):
