@@ -78,7 +78,9 @@ func finish(c *cobra.Command, env Env) *cobra.Command {
 
 // commands lists the subcommands in the order of --help.
 func commands() []func(Env) *cobra.Command {
-	return []func(Env) *cobra.Command{}
+	return []func(Env) *cobra.Command{
+		newBroker,
+	}
 }
 
 // scripts maps the name of one of Kafka's scripts to the command that a link of that name is.
