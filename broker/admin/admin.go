@@ -84,8 +84,8 @@ func (c *Client) ListClientConnections(ctx context.Context, f ListFilter) ([]Cli
 			return nil, err
 		}
 		rows := make([]ClientConnection, len(resp.Connections))
-		for i, row := range resp.Connections {
-			rows[i] = ClientConnection{NodeID: node, ListClientConnectionsResponseConnection: row}
+		for i := range resp.Connections {
+			rows[i] = ClientConnection{NodeID: node, ListClientConnectionsResponseConnection: resp.Connections[i]}
 		}
 		slices.SortStableFunc(rows, func(a, b ClientConnection) int { return cmp.Compare(a.ConnectionID, b.ConnectionID) })
 		return rows, nil
@@ -139,10 +139,10 @@ func (c *Client) describe(ctx context.Context, b *kgo.Broker, node int32, f Desc
 		if err := errorOf(resp.ErrorCode, resp.ErrorMessage); err != nil {
 			return rows, err
 		}
-		for _, row := range resp.Connections {
+		for i := range resp.Connections {
 			rows = append(rows, Connection{
 				NodeID: node, KernelSource: resp.KernelSource, KernelWhy: resp.KernelWhy,
-				DescribeConnectionsResponseConnection: row,
+				DescribeConnectionsResponseConnection: resp.Connections[i],
 			})
 		}
 		if resp.NextCursor == nil {

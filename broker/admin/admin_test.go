@@ -195,7 +195,8 @@ func TestDescribeKeepsTheRowsBeforeAnError(t *testing.T) {
 	page := 0
 	c := admintest.Start(t, &admintest.Broker{NodeID: 1, Keys: ours, Handle: func(req kmsg.Request) kmsg.Response {
 		resp := req.ResponseKind().(*protocol.DescribeConnectionsResponse)
-		if page++; page == 2 {
+		page++
+		if page == 2 {
 			message := "the broker has restarted"
 			resp.ErrorCode, resp.ErrorMessage = kerr.InvalidRequest.Code, &message
 			return resp

@@ -18,15 +18,15 @@ import (
 )
 
 // fanOut calls each of the cluster's brokers, or those of nodes, at the same time. Rows are in the order of the nodes'
-// ids; the error joins one BrokerError for each call that failed, in the same order.
+// ids; the error joins one BrokerError for each call that failed, in the same order, and one for each of nodes that is not there.
 func fanOut[T any](
 	ctx context.Context, c *Client, nodes []int32, call func(context.Context, *kgo.Broker, int32) ([]T, error),
 ) ([]T, error) {
-	brokers, errs, err := c.brokers(ctx, nodes)
+	brokers, missing, err := c.brokers(ctx, nodes)
 	if err != nil {
 		return nil, err
 	}
-	rows := make([][]T, len(brokers))
+	rows, errs := make([][]T, len(brokers)), make([]error, len(brokers))
 	var wg sync.WaitGroup
 	for i, b := range brokers {
 		wg.Go(func() {
@@ -38,12 +38,12 @@ func fanOut[T any](
 		})
 	}
 	wg.Wait()
-	return slices.Concat(rows...), errors.Join(errs...)
+	return slices.Concat(rows...), errors.Join(slices.Concat(errs, missing)...)
 }
 
-// brokers asks the cluster for its brokers and returns those of nodes, sorted by id. errs has a place for each of them,
-// and behind those an error for each node that the cluster does not have.
-func (c *Client) brokers(ctx context.Context, nodes []int32) (brokers []kmsg.MetadataResponseBroker, errs []error, err error) {
+// brokers asks the cluster for its brokers and returns those of nodes, sorted by id, and an error for each
+// of nodes that the cluster does not have. No nodes are all.
+func (c *Client) brokers(ctx context.Context, nodes []int32) (brokers []kmsg.MetadataResponseBroker, missing []error, err error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{} // none; null would be all
 	resp, err := req.RequestWith(ctx, c.cl)
@@ -55,13 +55,12 @@ func (c *Client) brokers(ctx context.Context, nodes []int32) (brokers []kmsg.Met
 		brokers = slices.DeleteFunc(brokers, func(b kmsg.MetadataResponseBroker) bool { return !slices.Contains(nodes, b.NodeID) })
 	}
 	slices.SortFunc(brokers, func(a, b kmsg.MetadataResponseBroker) int { return cmp.Compare(a.NodeID, b.NodeID) })
-	errs = make([]error, len(brokers))
 	for _, n := range nodes {
 		if !slices.ContainsFunc(brokers, func(b kmsg.MetadataResponseBroker) bool { return b.NodeID == n }) {
-			errs = append(errs, &BrokerError{NodeID: n, Err: errors.New("the cluster has no such broker")})
+			missing = append(missing, &BrokerError{NodeID: n, Err: errors.New("the cluster has no such broker")})
 		}
 	}
-	return brokers, errs, nil
+	return brokers, missing, nil
 }
 
 // ask sends req to b, once more when a connection that had been idle turns out to be closed, and only if b says that it

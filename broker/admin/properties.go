@@ -26,7 +26,8 @@ import (
 type ClientConfig struct {
 	Options        []kgo.Opt     // security, client id and time-outs; no seed brokers and no [Versions]
 	Bootstrap      []string      // bootstrap.servers, when the file has it
-	RequestTimeout time.Duration // request.timeout.ms; 30 s when the file does not have it
+	RequestTimeout time.Duration // request.timeout.ms: of one request; 30 s when the file does not have it
+	CallTimeout    time.Duration // default.api.timeout.ms: of a whole call; 60 s when the file does not have it
 	Warnings       []string      // what the file says in vain, one text each
 }
 
@@ -63,6 +64,7 @@ func NewClientConfig(props map[string]string) (*ClientConfig, error) {
 		c.Options = append(c.Options, kgo.ClientID(id))
 	}
 	c.RequestTimeout = r.millis("request.timeout.ms", 30*time.Second)
+	c.CallTimeout = r.millis("default.api.timeout.ms", time.Minute)
 	// Beneath kgo's own bounds there is no option.
 	c.Options = append(c.Options, kgo.RequestTimeoutOverhead(min(max(c.RequestTimeout, 100*time.Millisecond), 15*time.Minute)))
 	if d := r.millis("socket.connection.setup.timeout.ms", 10*time.Second); d > 0 {
@@ -226,7 +228,7 @@ func (r *reader) sasl(wanted bool) kgosasl.Mechanism {
 func harmless() []string {
 	return []string{
 		"acks", "auto.offset.reset", "batch.size", "buffer.memory", "client.dns.lookup", "compression.type",
-		"connections.max.idle.ms", "default.api.timeout.ms", "enable.auto.commit", "enable.idempotence",
+		"connections.max.idle.ms", "enable.auto.commit", "enable.idempotence",
 		"enable.metrics.push", "fetch.max.wait.ms", "group.id", "key.deserializer", "key.serializer", "linger.ms",
 		"max.poll.records", "metadata.max.age.ms", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "retries",
 		"retry.backoff.max.ms", "retry.backoff.ms", "value.deserializer", "value.serializer",
