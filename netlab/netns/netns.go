@@ -149,14 +149,12 @@ func (h *Handle) Socket(family int) (int, error) {
 }
 
 // Cookie is the kernel's number for the namespace: unique until the machine restarts, never used again.
-func (h *Handle) Cookie() (uint64, error) {
-	fd, err := h.Socket(unix.AF_INET)
-	if err != nil {
-		return 0, err
-	}
-	defer unix.Close(fd) //nolint:errcheck // an unused socket: nothing can be lost
-	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
-	return cookie, os.NewSyscallError("getsockopt SO_NETNS_COOKIE", err)
+func (h *Handle) Cookie() (cookie uint64, err error) {
+	err = h.Do(func() (err error) {
+		cookie, err = ThreadCookie()
+		return err
+	})
+	return cookie, err
 }
 
 // FD is the namespace's file, valid until [Handle.Close]; for netlink calls that move a link into it.
@@ -214,9 +212,10 @@ func (v View) apply() error {
 		if err != nil {
 			return err
 		}
-		for _, m := range mounts {
-			if err := unix.Unmount(m, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
-				return fmt.Errorf("hide %s: %w", m, err)
+		for i := len(mounts) - 1; i >= 0; i-- { // the outermost takes those below it along
+			err := unix.Unmount(mounts[i], unix.MNT_DETACH)
+			if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+				return fmt.Errorf("hide %s: %w", mounts[i], err)
 			}
 		}
 	}
@@ -231,4 +230,15 @@ func (v View) apply() error {
 		return fmt.Errorf("bind %s over %s: %w", v.Hosts, hosts, err)
 	}
 	return nil
+}
+
+// ThreadCookie is the cookie of the namespace that the calling thread is in; for use inside [Handle.Do] and [Create].
+func ThreadCookie() (uint64, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, os.NewSyscallError("socket", err)
+	}
+	defer unix.Close(fd) //nolint:errcheck // an unused socket: nothing can be lost
+	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	return cookie, os.NewSyscallError("getsockopt SO_NETNS_COOKIE", err)
 }

@@ -1,0 +1,87 @@
+package netlab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/brokerlab/brokerlab/netlab/netns"
+)
+
+// dial connects from a namespace. Only socket(2) runs inside; a pending connection holds no thread.
+// A zero source lets the kernel choose one.
+func dial(ctx context.Context, in *netns.Handle, source netip.Addr, dest netip.AddrPort) (net.Conn, error) {
+	dest = netip.AddrPortFrom(dest.Addr().Unmap(), dest.Port())
+	family := unix.AF_INET
+	if dest.Addr().Is6() {
+		family = unix.AF_INET6
+	}
+	fd, err := in.Socket(family)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "tcp")
+	defer f.Close() //nolint:errcheck // the connection, if any, has a descriptor of its own
+	if source.IsValid() {
+		// The port is chosen at connect, by destination: a bind that chose it would run out of ports sooner.
+		if err := unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1); err != nil {
+			return nil, os.NewSyscallError("setsockopt IP_BIND_ADDRESS_NO_PORT", err)
+		}
+		if err := unix.Bind(fd, sockaddr(netip.AddrPortFrom(source.Unmap(), 0))); err != nil {
+			return nil, fmt.Errorf("bind %s: %w", source, err)
+		}
+	}
+	if err := connect(ctx, f, dest); err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", dest, err)
+	}
+	return net.FileConn(f)
+}
+
+// connect waits for a non-blocking connect outside the namespace.
+func connect(ctx context.Context, f *os.File, dest netip.AddrPort) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = f.SetWriteDeadline(time.Unix(1, 0)) }) // ends the wait below
+	defer stop()
+	started := false
+	var result error
+	err = raw.Write(func(fd uintptr) bool {
+		if !started {
+			started = true
+			result = unix.Connect(int(fd), sockaddr(dest))
+			return !errors.Is(result, unix.EINPROGRESS)
+		}
+		code, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
+		switch {
+		case err != nil:
+			result = err
+		case code != 0:
+			result = unix.Errno(code)
+		default:
+			result = nil
+			if _, err := unix.Getpeername(int(fd)); err != nil {
+				return false // woken too early
+			}
+		}
+		return true
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return errors.Join(err, result)
+}
+
+func sockaddr(a netip.AddrPort) unix.Sockaddr {
+	if a.Addr().Is4() {
+		return &unix.SockaddrInet4{Addr: a.Addr().As4(), Port: int(a.Port())}
+	}
+	return &unix.SockaddrInet6{Addr: a.Addr().As16(), Port: int(a.Port())}
+}

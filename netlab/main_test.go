@@ -1,0 +1,127 @@
+package netlab
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/brokerlab/brokerlab/internal/testenv"
+	"github.com/brokerlab/brokerlab/netlab/topology"
+)
+
+// The test binary is also what labs run: `lab owner FOLDER` is an owner, `serve PORT…` a node.
+func TestMain(m *testing.M) {
+	switch {
+	case len(os.Args) == 4 && os.Args[1] == "lab" && os.Args[2] == "owner":
+		owner := Owner{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+		if err := owner.Run(context.Background(), os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	case len(os.Args) > 2 && os.Args[1] == "serve":
+		serve(os.Args[2:])
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// serve answers each connection with the address it sees, and then with what it receives.
+func serve(ports []string) {
+	fmt.Println("serving", ports)
+	for _, port := range ports {
+		l, err := net.Listen("tcp", ":"+port)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer c.Close()
+					fmt.Fprintln(c, c.RemoteAddr())
+					io.Copy(c, c)
+				}()
+			}
+		}()
+	}
+	select {}
+}
+
+var labs atomic.Int64
+
+// labName is a name that no other test, process or person uses.
+func labName() string { return fmt.Sprintf("t%d-%d", os.Getpid(), labs.Add(1)) }
+
+// resolved makes a lab of the text of a file without its name.
+func resolved(t testing.TB, text string) *topology.Lab {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = strings.ReplaceAll(text, "SERVE", "cmd: ["+exe+", serve, ")
+	lab, err := topology.Parse("lab.yaml", []byte("name: "+labName()+"\n"+text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lab
+}
+
+// raise brings a lab up and takes it down with the test, checking that nothing is left.
+func raise(t testing.TB, text string, o Options) *Lab {
+	t.Helper()
+	testenv.NeedRoot(t)
+	lab, err := Up(t.Context(), resolved(t, text), o)
+	if err != nil {
+		t.Fatalf("Up = %v, want nil", err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			text, _ := os.ReadFile(lab.Folder() + "/owner.log")
+			t.Logf("owner.log: %s", text)
+		}
+		lower(t, lab)
+	})
+	return lab
+}
+
+func lower(t testing.TB, lab *Lab) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := lab.Down(ctx); err != nil {
+		t.Errorf("Down = %v, want nil", err)
+	}
+	noLeaks(t, lab.Name())
+}
+
+func noLeaks(t testing.TB, name string) {
+	t.Helper()
+	if leaks, err := Leaks(name, Options{}); err != nil || len(leaks) != 0 {
+		t.Errorf("Leaks = %v, %v, want none", leaks, err)
+	}
+}
+
+func port(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func itoa(i int) string { return strconv.Itoa(i) }

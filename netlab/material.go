@@ -1,0 +1,275 @@
+package netlab
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/brokerlab/brokerlab/netlab/topology"
+)
+
+// authority signs the certificates of one lab. Nothing outside the lab trusts it, and its key is never written.
+type authority struct {
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+	now  time.Time
+}
+
+func newAuthority(lab string) (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	a := &authority{key: key, now: time.Now()}
+	template := a.template("CA of lab " + lab)
+	template.IsCA, template.BasicConstraintsValid = true, true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	a.cert, err = x509.ParseCertificate(der)
+	return a, err
+}
+
+func (a *authority) template(cn string) *x509.Certificate {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		serial = big.NewInt(a.now.UnixNano()) // the random source never fails on Linux
+	}
+	return &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: cn},
+		NotBefore: a.now.Add(-time.Hour), NotAfter: a.now.AddDate(1, 0, 0), // clocks of containers differ
+		KeyUsage: x509.KeyUsageDigitalSignature,
+	}
+}
+
+// issue makes a key and a certificate for it, PEM, in the order that Kafka's PEM key stores want.
+func (a *authority) issue(template *x509.Certificate) ([]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		return nil, err
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
+	return append(append(text, certPEM(der)...), certPEM(a.cert.Raw)...), nil
+}
+
+func certPEM(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// server is a node's identity: its name, all its addresses, and what exposed ports call it.
+func (a *authority) server(n *topology.Node) ([]byte, error) {
+	t := a.template(n.Name)
+	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	t.DNSNames = []string{n.Name, "localhost"}
+	t.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	for _, addr := range n.Addresses {
+		t.IPAddresses = append(t.IPAddresses, addr.AsSlice())
+	}
+	return a.issue(t)
+}
+
+// client is a user's identity.
+func (a *authority) client(user string) ([]byte, error) {
+	t := a.template(user)
+	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	return a.issue(t)
+}
+
+// material writes what nodes and clients need: hosts, tls/ and properties/.
+func (h home) material(lab *topology.Lab) error {
+	if err := h.writeHosts(lab); err != nil {
+		return err
+	}
+	ca, err := newAuthority(lab.Name)
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{"ca.pem": certPEM(ca.cert.Raw)}
+	for i := range lab.Nodes {
+		if files[nodePEM(lab.Nodes[i].Name)], err = ca.server(&lab.Nodes[i]); err != nil {
+			return err
+		}
+	}
+	for _, u := range lab.Users {
+		if files[userPEM(u.Name)], err = ca.client(u.Name); err != nil {
+			return err
+		}
+	}
+	for name, text := range files {
+		if err := writeSecret(h.path("tls", name), text); err != nil {
+			return err
+		}
+	}
+	if err := h.writeClientProperties(lab); err != nil {
+		return err
+	}
+	return h.handOver()
+}
+
+func nodePEM(name string) string { return "node-" + name + ".pem" }
+func userPEM(name string) string { return "user-" + name + ".pem" }
+
+// writeSecret writes a file for its owner only, and the folder it is in.
+func writeSecret(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o600)
+}
+
+// writeHosts names the nodes for every program that runs in the lab.
+func (h home) writeHosts(lab *topology.Lab) error {
+	var b strings.Builder
+	b.WriteString("127.0.0.1 localhost\n::1 localhost\n")
+	for i := range lab.Nodes {
+		for _, a := range lab.Nodes[i].Addresses {
+			fmt.Fprintf(&b, "%s %s\n", a, lab.Nodes[i].Name)
+		}
+	}
+	return os.WriteFile(h.path("hosts"), []byte(b.String()), 0o644) //nolint:gosec // like /etc/hosts
+}
+
+// anonymous names the properties of a listener where nobody logs in.
+const anonymous = "anonymous"
+
+// writeClientProperties writes properties/LISTENER/USER.properties for every listener of the lab.
+func (h home) writeClientProperties(lab *topology.Lab) error {
+	type group struct {
+		protocol string
+		servers  []string
+	}
+	groups := map[string]*group{}
+	for i := range lab.Nodes {
+		n := &lab.Nodes[i]
+		if n.Kind != topology.Broker {
+			continue
+		}
+		for _, l := range allListeners(n) {
+			g := groups[l.Name]
+			if g == nil {
+				g = &group{protocol: l.Protocol}
+				groups[l.Name] = g
+			}
+			g.servers = append(g.servers, advertised(n, l))
+		}
+	}
+	for name, g := range groups {
+		users := []topology.User{{Name: anonymous}}
+		if g.protocol != "PLAINTEXT" {
+			users = lab.Users
+		}
+		for _, u := range users {
+			text := h.clientProperties(g.protocol, strings.Join(g.servers, ","), u)
+			if err := writeSecret(h.properties(name, u.Name), []byte(text)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// properties is where the client.properties of a user for a listener is.
+func (h home) properties(listener, user string) string {
+	return h.path("properties", strings.ToLower(listener), user+".properties")
+}
+
+func (h home) clientProperties(protocol, servers string, u topology.User) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "bootstrap.servers=%s\nsecurity.protocol=%s\n", servers, protocol)
+	if strings.HasPrefix(protocol, "SASL") {
+		fmt.Fprintf(&b, "sasl.mechanism=PLAIN\nsasl.jaas.config=%s\n",
+			property(fmt.Sprintf(`%s required username=%s password=%s;`, plainModule, quote(u.Name), quote(u.Password))))
+	}
+	if strings.HasSuffix(protocol, "SSL") {
+		fmt.Fprintf(&b, "ssl.truststore.type=PEM\nssl.truststore.location=%s\n", h.path("tls", "ca.pem"))
+	}
+	if protocol == "SSL" {
+		fmt.Fprintf(&b, "ssl.keystore.type=PEM\nssl.keystore.location=%s\n", h.path("tls", userPEM(u.Name)))
+	}
+	return b.String()
+}
+
+const (
+	plainModule = "org.apache.kafka.common.security.plain.PlainLoginModule"
+	scramModule = "org.apache.kafka.common.security.scram.ScramLoginModule"
+)
+
+// quote writes a value of a JAAS entry.
+func quote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
+
+// property writes a value of a properties file.
+func property(s string) string {
+	s = strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(s)
+	if strings.HasPrefix(s, " ") {
+		s = `\` + s
+	}
+	return s
+}
+
+// handOver gives keys and properties to the person who called sudo: clients on the machine are theirs.
+func (h home) handOver() error {
+	uid, errU := strconv.Atoi(os.Getenv("SUDO_UID"))
+	gid, errG := strconv.Atoi(os.Getenv("SUDO_GID"))
+	if errU != nil || errG != nil {
+		return nil
+	}
+	for _, part := range []string{"tls", "properties"} {
+		err := filepath.WalkDir(h.path(part), func(path string, _ os.DirEntry, err error) error {
+			if err != nil || strings.HasPrefix(filepath.Base(path), "node-") {
+				return err
+			}
+			return os.Lchown(path, uid, gid)
+		})
+		if err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("give %s to the user behind sudo: %w", part, err)
+		}
+	}
+	return nil
+}
+
+// allListeners are a broker's own listeners and those behind its exposed ports.
+func allListeners(n *topology.Node) []topology.Listener {
+	all := slices.Clone(n.Listeners)
+	for _, e := range n.Expose {
+		all = append(all, topology.Listener{Name: exposedName(e), Protocol: e.Protocol, Port: e.Port})
+	}
+	return all
+}
+
+func exposedName(e topology.Expose) string { return fmt.Sprintf("EXPOSED_%d", e.Port) }
+
+// advertised is the address that clients are told for a listener.
+func advertised(n *topology.Node, l topology.Listener) string {
+	host := n.Name
+	switch {
+	case slices.ContainsFunc(n.Expose, func(e topology.Expose) bool { return exposedName(e) == l.Name }):
+		host = "127.0.0.1"
+	case l.Host != "" && l.Host != "0.0.0.0" && l.Host != "::":
+		host = l.Host
+	}
+	return net.JoinHostPort(host, strconv.Itoa(int(l.Port)))
+}

@@ -1,0 +1,405 @@
+package netlab
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/brokerlab/brokerlab/internal/testenv"
+)
+
+// seen dials a node and gives the address that the node saw.
+func seen(t testing.TB, s *Subnet, source, dest string) netip.Addr {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	from := netip.Addr{}
+	if source != "" {
+		from = netip.MustParseAddr(source)
+	}
+	c, err := s.Dialer(from)(ctx, "tcp", dest)
+	if err != nil {
+		t.Fatalf("dial %s from %s = %v, want nil", dest, source, err)
+	}
+	defer c.Close()
+	return greeting(t, c)
+}
+
+func greeting(t testing.TB, c net.Conn) netip.Addr {
+	t.Helper()
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil {
+		t.Fatalf("read greeting = %v, want nil", err)
+	}
+	a, err := netip.ParseAddrPort(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Addr().Unmap()
+}
+
+func subnet(t testing.TB, l *Lab, name string) *Subnet {
+	t.Helper()
+	s, err := l.Subnet(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func node(t testing.TB, l *Lab, name string) *Node {
+	t.Helper()
+	n, err := l.Node(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestEveryAddressOfASubnetIsASource(t *testing.T) {
+	t.Parallel()
+	lab := raise(t, `
+nodes: {web: {kind: exec, SERVE "80"], ports: [80]}}
+subnets:
+  office: {cidr: [10.1.0.0/24, "fd00:1::/64"]}
+  ten: {cidr: 10.64.0.0/10}
+  one: {cidr: [10.2.0.1/32, "fd00:2::1/128"]}
+  wide: {cidr: "2001:db8::/32"}
+`, Options{})
+	for _, test := range []struct{ subnet, source string }{
+		{"office", "10.1.0.0"},
+		{"office", "10.1.0.1"},
+		{"office", "10.1.0.77"},
+		{"office", "10.1.0.255"},
+		{"office", "fd00:1::"},
+		{"office", "fd00:1::1"},
+		{"office", "fd00:1::dead:beef"},
+		{"office", "fd00:1::ffff:ffff:ffff:ffff"},
+		{"ten", "10.64.0.0"},
+		{"ten", "10.100.7.255"},
+		{"ten", "10.127.255.255"},
+		{"one", "10.2.0.1"},
+		{"one", "fd00:2::1"},
+		{"wide", "2001:db8:ffff::7"},
+	} {
+		if got := seen(t, subnet(t, lab, test.subnet), test.source, "web:80"); got.String() != test.source {
+			t.Errorf("source seen = %s, want %s", got, test.source)
+		}
+	}
+	if got := seen(t, subnet(t, lab, "office"), "", "web:80"); got.String() != "10.1.0.1" {
+		t.Errorf("default source = %s, want 10.1.0.1", got)
+	}
+	if got := seen(t, subnet(t, lab, "wide"), "", "web:80"); got.String() != "2001:db8::1" {
+		t.Errorf("default source = %s, want 2001:db8::1", got)
+	}
+	_, err := subnet(t, lab, "one").Dial(t.Context(), netip.MustParseAddr("10.1.0.1"), netip.MustParseAddrPort("198.18.0.1:80"))
+	if err == nil {
+		t.Error("Dial from an address of another subnet = nil, want an error")
+	}
+}
+
+func TestSubnetCountsItsAddresses(t *testing.T) {
+	t.Parallel()
+	s := &Subnet{}
+	if got := s.Addr(0); got.IsValid() {
+		t.Errorf("Addr of a subnet without prefixes = %s, want none", got)
+	}
+	s.Prefixes = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/30"), netip.MustParsePrefix("fd00::/127")}
+	var got []string
+	for i := range 8 {
+		got = append(got, s.Addr(i).String())
+	}
+	if want := "[10.1.0.0 10.1.0.1 10.1.0.2 10.1.0.3 fd00:: fd00::1 10.1.0.0 10.1.0.1]"; fmt.Sprint(got) != want {
+		t.Errorf("addresses = %v, want %s", got, want)
+	}
+	if got := s.In(true).Addr(3); got.String() != "fd00::1" {
+		t.Errorf("IPv6 address 3 = %s, want fd00::1", got)
+	}
+}
+
+func TestTwoLabsWithTheSameNetworksDoNotMeet(t *testing.T) {
+	t.Parallel()
+	const text = `
+nodes: {web: {kind: exec, SERVE "80"], ports: [80], addresses: [192.168.0.10]}}
+subnets: {ten: {cidr: 10.0.0.0/8}}
+`
+	a, b := raise(t, text, Options{}), raise(t, text, Options{})
+	for _, lab := range []*Lab{a, b} {
+		if got := seen(t, subnet(t, lab, "ten"), "10.9.8.7", "web:80"); got.String() != "10.9.8.7" {
+			t.Errorf("source seen = %s, want 10.9.8.7", got)
+		}
+	}
+	first, err := subnet(t, a, "ten").Cookie()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := subnet(t, b, "ten").Cookie()
+	if err != nil || first == second {
+		t.Errorf("cookies = %d and %d, %v, want two", first, second, err)
+	}
+	if err := node(t, a, "web").Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := seen(t, subnet(t, b, "ten"), "10.9.8.7", "web:80"); got.String() != "10.9.8.7" {
+		t.Errorf("source seen after the other lab's node died = %s, want 10.9.8.7", got)
+	}
+}
+
+func TestHostIsAsBefore(t *testing.T) {
+	testenv.NeedRoot(t)
+	before := host(t)
+	lab := raise(t, `
+nodes: {web: {kind: exec, SERVE "80"], ports: [80]}}
+subnets: {ten: {cidr: 10.0.0.0/8}, six: {cidr: "fd00:1::/64"}}
+`, Options{})
+	if now := host(t); now != before {
+		t.Errorf("host while a lab is up:\n%s\nwant\n%s", now, before)
+	}
+	lower(t, lab)
+	if now := host(t); now != before {
+		t.Errorf("host after down:\n%s\nwant\n%s", now, before)
+	}
+	if _, err := Up(t.Context(), lab.Topology(), Options{}); err != nil { // for raise's own down
+		t.Fatal(err)
+	}
+}
+
+// host is what a lab might change of the machine's own namespace.
+func host(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	for _, path := range []string{
+		"/proc/net/route", "/proc/net/ipv6_route", "/proc/net/if_inet6",
+		"/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding", "/proc/sys/net/ipv4/conf/all/rp_filter",
+		"/proc/sys/net/ipv4/ip_local_port_range", "/proc/sys/net/ipv4/tcp_tw_reuse", "/proc/sys/net/ipv6/conf/default/accept_dad",
+		"/proc/sys/net/ipv6/ip_nonlocal_bind", "/proc/sys/net/ipv4/neigh/default/gc_thresh3",
+	} {
+		text, _ := os.ReadFile(path)
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Fields(line)
+			if strings.HasSuffix(path, "route") && len(fields) > 7 { // without counters of use
+				fields = append(fields[:4:4], fields[len(fields)-1])
+			}
+			fmt.Fprintln(&b, path, fields)
+		}
+	}
+	links, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range links {
+		fmt.Fprintln(&b, l.Name, l.MTU)
+	}
+	return b.String()
+}
+
+func TestUpIsIdempotent(t *testing.T) {
+	t.Parallel()
+	lab := raise(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}\nsubnets: {s: {cidr: 10.1.0.0/24}}", Options{})
+	first, err := node(t, lab, "web").Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Up(t.Context(), lab.Topology(), Options{})
+	if err != nil {
+		t.Fatalf("second Up = %v, want nil", err)
+	}
+	if second, err := node(t, again, "web").Status(t.Context()); err != nil || second.PID != first.PID || second.PID == 0 {
+		t.Errorf("process after a second Up = %d, %v, want %d", second.PID, err, first.PID)
+	}
+	if err := node(t, lab, "web").Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := node(t, lab, "web").Status(t.Context()); err != nil || st.State != StateKilled || st.PID != 0 {
+		t.Errorf("status after Kill = %+v, %v, want killed", st, err)
+	}
+	if _, err := Up(t.Context(), lab.Topology(), Options{}); err != nil {
+		t.Fatalf("Up with a killed node = %v, want nil", err)
+	}
+	seen(t, subnet(t, lab, "s"), "10.1.0.9", "web:80")
+	other := *lab.Topology()
+	other.Subnets = nil
+	if _, err := Up(t.Context(), &other, Options{}); err == nil || !strings.Contains(err.Error(), "built from another lab file") {
+		t.Errorf("Up of another shape = %v, want a refusal", err)
+	}
+	seen(t, subnet(t, lab, "s"), "10.1.0.9", "web:80")
+}
+
+func TestNodesStopStartAndRestart(t *testing.T) {
+	t.Parallel()
+	lab := raise(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}\nsubnets: {s: {cidr: 10.1.0.0/24}}", Options{})
+	web, ctx := node(t, lab, "web"), t.Context()
+	pid := func() int {
+		st, err := web.Status(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.PID
+	}
+	first := pid()
+	if err := web.Restart(ctx); err != nil {
+		t.Fatalf("Restart = %v, want nil", err)
+	}
+	if now := pid(); now == first || now == 0 {
+		t.Errorf("process after Restart = %d, want another than %d", now, first)
+	}
+	if err := web.Stop(ctx); err != nil {
+		t.Fatalf("Stop = %v, want nil", err)
+	}
+	if _, err := subnet(t, lab, "s").Dialer(netip.Addr{})(ctx, "tcp", "web:80"); err == nil {
+		t.Error("dial of a stopped node = nil, want an error")
+	}
+	if err := web.Start(ctx); err != nil {
+		t.Fatalf("Start = %v, want nil", err)
+	}
+	seen(t, subnet(t, lab, "s"), "10.1.0.3", "web:80")
+	log, err := os.ReadFile(web.LogPath())
+	if got := strings.Count(string(log), "serving [80]"); err != nil || got != 3 {
+		t.Errorf("starts in the log = %d, %v, want 3", got, err)
+	}
+}
+
+func TestExposedPortLeadsToTheNode(t *testing.T) {
+	t.Parallel()
+	p := port(t)
+	lab := raise(t, "nodes: {web: {kind: exec, SERVE \""+itoa(p)+"\"], expose: ["+itoa(p)+"]}}", Options{})
+	c, err := net.Dial("tcp", "127.0.0.1:"+itoa(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got := greeting(t, c); got != routerV4() {
+		t.Errorf("the node sees %s, want the router %s", got, routerV4())
+	}
+	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	go func() {
+		_, _ = c.Write(big)
+		_ = c.(*net.TCPConn).CloseWrite()
+	}()
+	var back bytes.Buffer
+	if _, err := back.ReadFrom(c); err != nil || !bytes.Equal(back.Bytes(), big) {
+		t.Errorf("echo = %d bytes, %v, want the %d sent", back.Len(), err, len(big))
+	}
+	other := resolved(t, "nodes: {web: {kind: exec, SERVE \""+itoa(p)+"\"], expose: ["+itoa(p)+"]}}")
+	if _, err := Up(t.Context(), other, Options{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("expose port %d", p)) {
+		t.Errorf("Up with a port in use = %v, want an error that names it", err)
+	}
+	noLeaks(t, other.Name)
+	lower(t, lab)
+	if c, err := net.Dial("tcp", "127.0.0.1:"+itoa(p)); err == nil {
+		c.Close()
+		t.Error("dial after down = nil, want an error")
+	}
+	if _, err := Up(t.Context(), lab.Topology(), Options{}); err != nil { // for raise's own down
+		t.Fatal(err)
+	}
+}
+
+func TestExecRunsInTheNamespace(t *testing.T) {
+	t.Parallel()
+	lab := raise(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}\nsubnets: {s: {cidr: [10.1.0.0/24, \"fd00:1::/64\"]}}", Options{})
+	var out bytes.Buffer
+	err := lab.Exec(t.Context(), "s", Command{
+		Args: []string{"sh", "-c", "cat; cat /etc/hosts; cat /proc/net/fib_trie; exit 7"}, Stdin: strings.NewReader("from stdin\n"), Stdout: &out,
+	})
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 7 {
+		t.Errorf("Exec = %v, want exit status 7", err)
+	}
+	for _, want := range []string{"from stdin", "198.18.0.1 web", "fd00:6c61:62::1 web", "10.1.0.0"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("output lacks %q:\n%s", want, out.String())
+		}
+	}
+	if err := lab.Exec(t.Context(), "nowhere", Command{Args: []string{"true"}}); err == nil {
+		t.Error("Exec in an unknown node = nil, want an error")
+	}
+	if err := lab.Exec(t.Context(), "s", Command{Args: []string{"/no/such/program"}}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Exec of no program = %v, want %v", err, os.ErrNotExist)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := lab.Exec(ctx, "s", Command{Args: []string{"sleep", "1000"}}); err == nil {
+		t.Error("Exec that was cancelled = nil, want an error")
+	}
+}
+
+func TestFailedUpLeavesNothingAndSaysWhy(t *testing.T) {
+	t.Parallel()
+	testenv.NeedRoot(t)
+	for _, test := range []struct{ text, want string }{
+		{"nodes: {a: {kind: exec, cmd: 'echo the reason; exit 3', ports: [80]}}", "the reason"},
+		{"nodes: {a: {kind: exec, cmd: [/no/such/program, x]}}", "no such file"},
+	} {
+		lab := resolved(t, test.text)
+		if _, err := Up(t.Context(), lab, Options{}); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("Up = %v, want %q in it", err, test.want)
+		}
+		noLeaks(t, lab.Name)
+	}
+	lab := resolved(t, "nodes: {a: {kind: exec, cmd: 'sleep 1000', ports: [80]}}")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if _, err := Up(ctx, lab, Options{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Up of a node that never listens = %v, want %v", err, context.DeadlineExceeded)
+	}
+	noLeaks(t, lab.Name)
+}
+
+func TestLabWithoutIPv6SaysWhatItLacks(t *testing.T) {
+	t.Parallel()
+	lab := raise(t, `
+nodes: {web: {kind: exec, SERVE "80"], ports: [80]}}
+subnets: {both: {cidr: [10.1.0.0/24, "fd00:1::/64"]}, six: {cidr: "fd00:2::/64"}}
+`, Options{NoIPv6: "this test says so"})
+	seen(t, subnet(t, lab, "both"), "10.1.0.5", "web:80")
+	if _, err := lab.Subnet("six"); err == nil || !strings.Contains(err.Error(), "this test says so") {
+		t.Errorf("Subnet without IPv6 = %v, want the reason", err)
+	}
+	st, err := lab.Inspect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range st.Skipped {
+		got = append(got, s.Name+" "+s.What)
+	}
+	if want := "[web fd00:6c61:62::1 both fd00:1::/64 six fd00:2::/64]"; fmt.Sprint(got) != want {
+		t.Errorf("skipped = %v, want %s", got, want)
+	}
+}
+
+func TestConcurrentUpsAndDownsOfOneLab(t *testing.T) {
+	t.Parallel()
+	testenv.NeedRoot(t)
+	lab := resolved(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}\nsubnets: {s: {cidr: 10.1.0.0/24}}")
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			if i%2 == 0 {
+				if _, err := Up(t.Context(), lab, Options{}); err != nil {
+					t.Errorf("Up = %v, want nil", err)
+				}
+				return
+			}
+			if err := Down(t.Context(), lab.Name, Options{}); err != nil && !errors.Is(err, ErrNoLab) {
+				t.Errorf("Down = %v, want nil or %v", err, ErrNoLab)
+			}
+		})
+	}
+	all.Wait()
+	if err := Down(t.Context(), lab.Name, Options{}); err != nil && !errors.Is(err, ErrNoLab) {
+		t.Errorf("Down = %v, want nil", err)
+	}
+	noLeaks(t, lab.Name)
+}

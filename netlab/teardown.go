@@ -1,0 +1,140 @@
+package netlab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/brokerlab/brokerlab/netlab/netns"
+)
+
+// teardown removes everything the journal and the folder know of. The caller holds the lab's lock.
+func (h home) teardown(ctx context.Context) error {
+	steps, err := h.journal()
+	if err != nil {
+		return err
+	}
+	for _, s := range steps { // processes first: they would go on making things
+		if s.Do == stepCgroup {
+			if err := cgroup(s.Path).kill(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	h.unlink()
+	mounts, err := netns.MountsBelow(string(h))
+	if err != nil {
+		return err
+	}
+	for i := len(mounts) - 1; i >= 0; i-- { // the outermost takes all below it along
+		if err := unix.Unmount(mounts[i], unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("unmount %s: %w", mounts[i], err)
+		}
+	}
+	for _, s := range steps {
+		if s.Do == stepCgroup {
+			if err := cgroup(s.Path).remove(ctx); err != nil {
+				return err
+			}
+			_ = os.Remove(filepath.Dir(s.Path)) // the last lab takes the cgroup of all labs with it
+		}
+	}
+	// The journal goes last, so that a kill in between leaves a lab that can be removed again.
+	entries, err := os.ReadDir(string(h))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == "journal" {
+			continue
+		}
+		if err := os.RemoveAll(h.path(e.Name())); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(string(h))
+}
+
+// unlink deletes all links of the lab at once. Without it they would go with their namespaces, some time later, and a
+// namespace that a lingering socket keeps alive would keep its link.
+func (h home) unlink() {
+	router, err := netns.Open(h.netns(routerName))
+	if err != nil {
+		return // it was never made
+	}
+	defer router.Close()         //nolint:errcheck // the thread ends either way
+	_ = router.Do(func() error { // the namespaces take what is left along
+		req := nl.NewNetlinkRequest(unix.RTM_DELLINK, unix.NLM_F_ACK)
+		req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+		req.AddData(nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(linkGroup)))
+		_, err := req.Execute(unix.NETLINK_ROUTE, 0)
+		return err
+	})
+}
+
+// Leaks lists what is left of a lab of that name: files, mounts, cgroups, processes. After [Down] it is empty.
+func Leaks(name string, o Options) ([]string, error) {
+	h := o.home(name)
+	var leaks []string
+	for _, path := range []string{string(h), h.lockPath()} {
+		if _, err := os.Lstat(path); err == nil {
+			leaks = append(leaks, "file "+path)
+		}
+	}
+	mounts, err := netns.MountsBelow(string(h))
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range mounts {
+		leaks = append(leaks, "mount "+m)
+	}
+	group, err := o.cgroup(name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(string(group)); err == nil {
+		leaks = append(leaks, "cgroup "+string(group))
+	}
+	pids, err := processesOf(h)
+	if err != nil {
+		return nil, err
+	}
+	for _, pid := range pids {
+		leaks = append(leaks, "process "+pid)
+	}
+	return leaks, nil
+}
+
+// processesOf finds processes that have the lab's folder in their command line or a cgroup of the lab.
+func processesOf(h home) ([]string, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var pids []string
+	for _, e := range entries {
+		if strings.Trim(e.Name(), "0123456789") != "" {
+			continue
+		}
+		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")) // gone meanwhile: no leak
+		group, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cgroup"))
+		args := strings.ReplaceAll(string(line), "\x00", " ") + " "
+		if len(line) == 0 {
+			continue // a zombie, whose parent has not looked yet, or a thread of the kernel
+		}
+		if strings.Contains(args, string(h)+"/") || strings.Contains(args, string(h)+" ") || strings.Contains(string(group), h.cgroupSuffix()+"/") {
+			pids = append(pids, e.Name()+": "+strings.TrimSpace(args))
+		}
+	}
+	return pids, nil
+}
+
+// cgroupSuffix is the end of the lab's cgroup, wherever the hierarchy is mounted.
+func (h home) cgroupSuffix() string { return "/" + filepath.Base(h.root()) + "/" + h.name() }
