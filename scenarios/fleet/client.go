@@ -119,6 +119,7 @@ func (c *client) open(ctx context.Context) {
 	c.note(func(r *Record) {
 		r.Ready, r.Outcome, r.Phase = time.Since(r.Started), Up, Held
 	})
+	c.fleet.up.Add(1)
 	c.fleet.observe(ReadyLatency, c.record().Ready)
 	c.sock.wake() // whatever came with the last answer
 }
@@ -330,6 +331,9 @@ func (c *client) shut() {
 		return
 	}
 	c.over = true
+	if c.record().Phase == Held {
+		c.fleet.up.Add(-1)
+	}
 	c.fleet.poll.remove(c.sock.fd)
 	closeFD(c.sock.fd)
 	c.tls = nil

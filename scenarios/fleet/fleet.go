@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -49,6 +50,7 @@ type Fleet struct {
 		by map[Latency]*hdrhistogram.Histogram
 	}
 	agenda agenda
+	up     atomic.Int64
 }
 
 // group is a Group made ready.
@@ -299,6 +301,9 @@ func (f *Fleet) Records() []Record {
 func (f *Fleet) Up() []Record {
 	return slices.DeleteFunc(f.Records(), func(r Record) bool { return r.Outcome != Up })
 }
+
+// UpCount is how many clients are up, without a look at each.
+func (f *Fleet) UpCount() int { return int(f.up.Load()) }
 
 // Stats is a fleet in numbers.
 type Stats struct {

@@ -335,8 +335,10 @@ func TestBehavioursRepeatUntilTheClientLeaves(t *testing.T) {
 	for _, r := range f.Records() {
 		g.Expect(r.Failures != 0).To(Equal(r.Group == "lost"), "%+v", r) //nolint:ginkgolinter // both ways are expected
 	}
+	g.Expect(f.UpCount()).To(Equal(11))
 	g.Expect(f.CloseWhere(nil, fleet.FIN)).To(Equal(11))
 	g.Expect(f.Stats()).To(And(HaveField("Up", 0), HaveField("Outcomes", Equal(map[fleet.Outcome]int{fleet.ClosedByClient: 11}))))
+	g.Expect(f.UpCount()).To(BeZero())
 	g.Expect(f.Latencies()[fleet.RequestLatency].TotalCount()).To(BeNumerically(">", 10))
 }
 

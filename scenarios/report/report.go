@@ -66,7 +66,7 @@ const (
 
 // Spec is one promise.
 type Spec struct {
-	Suite     string     `json:"suite"` // the name after "suite:" among its labels, or ""
+	Suite     string     `json:"suite"` // see [SuiteOf]
 	Name      string     `json:"name"`  // with all containers around it
 	Labels    []string   `json:"labels"`
 	State     State      `json:"state"`
@@ -81,8 +81,14 @@ type Spec struct {
 	Tables    []Table    `json:"tables,omitempty"`
 }
 
-// SuiteLabel is the label that marks a spec as part of a suite, as `brokerlab run SUITE` names it.
-func SuiteLabel(suite string) string { return "suite:" + suite }
+// SuiteOf is the suite that a spec belongs to: the first label of its outermost container, which is how `brokerlab run
+// SUITE` finds it. "" without one.
+func SuiteOf(s *types.SpecReport) string {
+	if len(s.ContainerHierarchyLabels) == 0 || len(s.ContainerHierarchyLabels[0]) == 0 {
+		return ""
+	}
+	return s.ContainerHierarchyLabels[0][0]
+}
 
 // New makes a report of what ginkgo ran. Specs that the label filter left out are not in it.
 func New(title string, run types.Report) *Report {
@@ -130,7 +136,8 @@ func StateOf(s *types.SpecReport) State {
 
 func newSpec(s *types.SpecReport) Spec {
 	spec := Spec{
-		Name: Clean(s.FullText()), Labels: s.Labels(), State: StateOf(s), Seconds: s.RunTime.Seconds(), Started: s.StartTime,
+		Suite: SuiteOf(s),
+		Name:  Clean(s.FullText()), Labels: s.Labels(), State: StateOf(s), Seconds: s.RunTime.Seconds(), Started: s.StartTime,
 		Message: Clean(s.Failure.Message), Output: Clean(s.CapturedGinkgoWriterOutput),
 	}
 	if spec.State == Failed {
@@ -141,12 +148,6 @@ func newSpec(s *types.SpecReport) Spec {
 			spec.Message = strings.TrimSpace(spec.Message + "\n\nafter that: " + text)
 		}
 	}
-	for _, label := range spec.Labels {
-		if suite, ok := strings.CutPrefix(label, SuiteLabel("")); ok {
-			spec.Suite = suite
-		}
-	}
-	spec.Labels = slices.DeleteFunc(spec.Labels, func(l string) bool { return strings.HasPrefix(l, SuiteLabel("")) })
 	for i := range s.ReportEntries {
 		spec.add(s.ReportEntries[i].GetRawValue())
 	}

@@ -35,7 +35,7 @@ func run() types.Report {
 	it := func(state types.SpecState, text string, entries ...types.ReportEntry) types.SpecReport {
 		return types.SpecReport{
 			LeafNodeType: types.NodeTypeIt, LeafNodeText: text, State: state, RunTime: time.Second,
-			ContainerHierarchyTexts: []string{"The list"}, LeafNodeLabels: []string{"suite:listing", "fast"}, ReportEntries: entries,
+			ContainerHierarchyTexts: []string{"The list"}, ContainerHierarchyLabels: [][]string{{"listing"}}, LeafNodeLabels: []string{"fast"}, ReportEntries: entries,
 		}
 	}
 	failed := it(types.SpecStateFailed, "never breaks "+hostile, entry(report.Table{Name: hostile, Columns: []string{"software"}, Rows: [][]string{{hostile}}}))
