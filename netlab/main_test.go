@@ -2,6 +2,7 @@ package netlab
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,20 +18,44 @@ import (
 	"github.com/brokerlab/brokerlab/netlab/topology"
 )
 
-// The test binary is also what labs run: `lab owner FOLDER` is an owner, `serve PORT…` a node.
+// The test binary is also what labs run: `lab owner FOLDER` is an owner, `serve PORT…` a node, `up FILE` and `down NAME`
+// processes that can be killed.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) == 4 && os.Args[1] == "lab" && os.Args[2] == "owner":
 		owner := Owner{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
-		if err := owner.Run(context.Background(), os.Args[3]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+		exit(owner.Run(context.Background(), os.Args[3]))
 	case len(os.Args) > 2 && os.Args[1] == "serve":
 		serve(os.Args[2:])
+	case len(os.Args) == 3 && os.Args[1] == "up":
+		exit(upFile(os.Args[2]))
+	case len(os.Args) == 3 && os.Args[1] == "down":
+		exit(Down(context.Background(), os.Args[2], Options{}))
 	default:
 		os.Exit(m.Run())
 	}
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// upFile brings up the lab that a JSON file has.
+func upFile(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var lab topology.Lab
+	if err := json.Unmarshal(text, &lab); err != nil {
+		return err
+	}
+	_, err = Up(context.Background(), &lab, Options{})
+	return err
 }
 
 // serve answers each connection with the address it sees, and then with what it receives.
