@@ -28,6 +28,7 @@ func admitCreateTopics(e *Engine, req *kmsg.CreateTopicsRequest) (passage, error
 	out.Version = 7
 	out.Topics = make([]kmsg.CreateTopicsRequestTopic, 0, len(req.Topics))
 	var refused []kmsg.CreateTopicsResponseTopic
+	twice := map[string]bool{} // answered already
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		v := e.checkNewTopic(t)
@@ -41,10 +42,10 @@ func admitCreateTopics(e *Engine, req *kmsg.CreateTopicsRequest) (passage, error
 			out.Topics = append(out.Topics, *t)
 			continue
 		}
-		if seen[t.Topic] == 0 { // a duplicate that was answered
+		if twice[t.Topic] {
 			continue
 		}
-		seen[t.Topic] = 0
+		twice[t.Topic] = true
 		no := kmsg.NewCreateTopicsResponseTopic()
 		no.Topic, no.ErrorCode, no.ErrorMessage = t.Topic, v.err.Code, &v.why
 		refused = append(refused, no)

@@ -251,12 +251,7 @@ func TestMembersAreDescribedWithTheClientsAddress(t *testing.T) {
 	e := openEngine(t, Options{NodeID: 1})
 	c := e.Client(netip.MustParseAddrPort("10.0.0.5:4711"), "sarah")
 	defer c.Close()
-	join := kmsg.NewPtrJoinGroupRequest()
-	join.Version = 3 // before members had to be known
-	join.Group, join.ProtocolType, join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = "g", "consumer", 10_000, 10_000
-	p := kmsg.NewJoinGroupRequestProtocol()
-	p.Name = "range"
-	join.Protocols = append(join.Protocols, p)
+	join := joinGroup("g", "range")
 	if r := do(t, c, join).(*kmsg.JoinGroupResponse); r.ErrorCode != 0 {
 		t.Fatalf("join = error %d", r.ErrorCode)
 	}
