@@ -50,11 +50,11 @@ type Conn struct {
 	hungUp        bool // an event told that the client has ended its stream, or more
 	ended         bool // the end of the stream was read
 	opened        bool // the handler knows it
-	lingering     bool // a timer watches a client that ended its stream
 	gone          bool // out of the idle list for good; guarded by the list
 	authenticated atomic.Bool
 
 	frames uint32  // how many were handed over
+	linger uint32  // the frame whose answer a timer waits for, the client having ended its stream
 	frame  int     // size of the one awaiting its answer, prefix included; 0: none
 	begin  int     // where the first unread byte of in is
 	in     *buffer // bytes read and not consumed; nil: none

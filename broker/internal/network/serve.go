@@ -115,6 +115,9 @@ func (l *loop) nextFrame(c *Conn) bool {
 	c.mu.Lock()
 	c.frame = sizePrefix + size
 	c.mu.Unlock()
+	if c.hungUp {
+		l.limitWait(c)
+	}
 	l.server.options.Handler.Frame(c, data[sizePrefix:sizePrefix+size:sizePrefix+size])
 	return true
 }
@@ -253,11 +256,20 @@ func (l *loop) hangUp(c *Conn, events uint32) {
 	switch {
 	case events&(unix.EPOLLHUP|unix.EPOLLERR) != 0:
 		l.close(c, ReasonClientReset, socketError(c.fd))
-	case events&unix.EPOLLRDHUP != 0 && !c.lingering:
-		c.lingering = true
-		t := task{conn: c, kind: taskLinger, frame: c.frames}
-		time.AfterFunc(halfClosedFor, func() { l.post(t) })
+	case events&unix.EPOLLRDHUP != 0:
+		l.limitWait(c)
 	}
+}
+
+// limitWait gives the present frame of a client that has ended its stream a
+// limited time to be answered.
+func (l *loop) limitWait(c *Conn) {
+	if c.linger == c.frames {
+		return
+	}
+	c.linger = c.frames
+	t := task{conn: c, kind: taskLinger, frame: c.frames}
+	time.AfterFunc(halfClosedFor, func() { l.post(t) })
 }
 
 // linger ends a connection whose client has ended its stream and whose frame is

@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/binary"
+	"errors"
 	"io"
 	"log/slog"
 	"math/big"
@@ -143,6 +144,14 @@ func serve(t *testing.T, handler *echo, l Listener, change ...func(*Options)) *s
 
 func (s *serving) counts() ListenerCounts { return s.Counts()[0] }
 
+// only is the first connection in the table; nil when it is empty.
+func (s *serving) only() *Conn {
+	for c := range s.Connections() {
+		return c
+	}
+	return nil
+}
+
 // wantClosed waits until n connections have ended for reason.
 func (s *serving) wantClosed(t *testing.T, reason Reason, n uint64) {
 	t.Helper()
@@ -226,7 +235,7 @@ func wantFrame(t *testing.T, conn io.Reader, body []byte) {
 func wantEnd(t *testing.T, conn io.Reader, want string) {
 	t.Helper()
 	got, err := io.ReadAll(conn)
-	if netErr := net.Error(nil); err != nil && asTimeout(err, &netErr) {
+	if isTimeout(err) {
 		t.Fatalf("connection is still open after %v", patience)
 	}
 	if string(got) != want {
@@ -234,10 +243,9 @@ func wantEnd(t *testing.T, conn io.Reader, want string) {
 	}
 }
 
-func asTimeout(err error, target *net.Error) bool {
-	netErr, ok := err.(net.Error) //nolint:errorlint // what a net.Conn returns
-	*target = netErr
-	return ok && netErr.Timeout()
+func isTimeout(err error) bool {
+	var netErr net.Error
+	return errors.As(err, &netErr) && netErr.Timeout()
 }
 
 // pki is one authority with a server's and a client's certificate.
