@@ -210,4 +210,3 @@ func TestGroupsAndTransactionsWork(t *testing.T) {
 		}
 	}
 }
-
