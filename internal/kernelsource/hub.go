@@ -43,6 +43,12 @@ type portUse struct {
 }
 
 func newHub(o Options) (*hub, error) {
+	if o.Without == nil {
+		var err error
+		if o.Without, err = kernel.FromEnv(); err != nil {
+			return nil, err
+		}
+	}
 	h := &hub{
 		log: o.log(), stop: make(chan struct{}),
 		ports: map[portID]*portUse{}, views: map[*view]struct{}{},
@@ -127,13 +133,14 @@ func (h *hub) forget() {
 	}
 }
 
-// watch counts ports of a namespace as one group. A port that is known keeps its counts and group; its marks start anew unless
-// somebody else watches it, so that a broker that was started again does not inherit those of the one before.
-func (h *hub) watch(netns uint64, ports []uint16) (group uint32, _ error) {
+// watch counts ports of a namespace in a group; 0 asks for the group of one that is known, or a new one. A port that is known
+// keeps its counts and group; its marks start anew unless somebody else watches it, so that a broker that was started again
+// does not inherit those of the one before.
+func (h *hub) watch(netns uint64, ports []uint16, group uint32) (groups []uint32, _ error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, port := range ports {
-		if use := h.ports[portID{netns, port}]; use != nil {
+		if use := h.ports[portID{netns, port}]; use != nil && group == 0 {
 			group = use.group
 		}
 	}
@@ -142,29 +149,31 @@ func (h *hub) watch(netns uint64, ports []uint16) (group uint32, _ error) {
 		group = h.groups
 	}
 	for i, port := range ports {
-		if err := h.watchPort(portID{netns, port}, group); err != nil {
+		used, err := h.watchPort(portID{netns, port}, group)
+		if err != nil {
 			h.unwatchLocked(netns, ports[:i])
-			return 0, err
+			return nil, err
 		}
+		groups = append(groups, used)
 	}
-	return group, nil
+	return groups, nil
 }
 
-func (h *hub) watchPort(id portID, group uint32) error {
+func (h *hub) watchPort(id portID, group uint32) (used uint32, _ error) {
 	use := h.ports[id]
 	if use == nil {
 		if err := h.counter.Watch(id.netns, id.port, group); err != nil {
-			return err
+			return 0, err
 		}
 		use = &portUse{group: group}
 		h.ports[id] = use
 	} else if use.watchers == 0 {
 		if err := h.counter.ResetMarks(id.netns, id.port); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	use.watchers++
-	return nil
+	return use.group, nil
 }
 
 func (h *hub) unwatch(netns uint64, ports []uint16) {

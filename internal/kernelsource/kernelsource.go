@@ -36,7 +36,8 @@ const labPrefix = "lab:"
 
 // Options of all sources. The zero value is right for a broker.
 type Options struct {
-	// Without names features that are not used although the kernel has them: to try what degrades.
+	// Without names features that are not used although the kernel has them, to try what degrades; nil asks the environment
+	// ([kernel.EnvOff]).
 	Without kernel.Set
 	// Log takes what goes wrong between two reports; nil drops it.
 	Log *slog.Logger

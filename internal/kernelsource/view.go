@@ -24,7 +24,7 @@ type view struct {
 
 	mu      sync.Mutex
 	closed  bool
-	groups  []uint32 // one a call of Watch
+	groups  []uint32 // of its ports; the first is that of ports to come
 	ports   []uint16 // in order
 	missing int      // connections that were there before and could not be counted
 	why     string   // they could not
@@ -61,25 +61,48 @@ func (v *view) Watch(ports []uint16) error {
 var errClosed = errors.New("kernel source is closed")
 
 func (v *view) count(ports []uint16) error {
-	group, err := v.hub.watch(v.netns, ports)
+	var group uint32
+	if len(v.groups) > 0 {
+		group = v.groups[0]
+	}
+	groups, err := v.hub.watch(v.netns, ports, group)
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(v.groups, group) {
-		v.groups = append(v.groups, group)
+	for _, g := range groups {
+		if !slices.Contains(v.groups, g) {
+			v.groups = append(v.groups, g)
+		}
 	}
-	seeded := v.hub.counter.Seed(v.within)
-	missing, err := v.uncounted(ports)
-	if err != nil {
+	if err := v.seed(ports); err != nil {
 		v.hub.unwatch(v.netns, ports)
 		return err
 	}
-	v.missing += missing
-	if missing > 0 {
-		v.why = "the kernel refused to follow them"
-		if seeded != nil {
-			v.why = seeded.Error()
+	return nil
+}
+
+// seed counts what was there before, and what of it could not be counted.
+func (v *view) seed(ports []uint16) error {
+	before := false
+	for _, port := range ports {
+		sockets, err := v.diag.Dump(port, sockdiag.Connected())
+		if err != nil {
+			return err
 		}
+		before = before || len(sockets) > 0
+	}
+	if !before {
+		return nil // as it is for a broker, which watches before it listens
+	}
+	seeded := v.hub.counter.Seed(v.within)
+	missing, err := v.uncounted(ports)
+	if err != nil || missing == 0 {
+		return err
+	}
+	v.missing += missing
+	v.why = "the kernel refused to follow them"
+	if seeded != nil {
+		v.why = seeded.Error()
 	}
 	return nil
 }
@@ -192,8 +215,8 @@ func (v *view) openBytes() (map[uint16]traffic, error) {
 	return open, nil
 }
 
-// marks completes a group's sums by its gauge. Ports that were watched by several calls have several groups: then the marks
-// of the largest one are shown, and the counts of all.
+// marks completes a group's sums by its gauge. There are several only where brokers of one namespace took over each other's
+// ports; then the highest marks are shown.
 func (v *view) marks(g broker.KernelGauge) (broker.KernelGauge, error) {
 	for _, id := range v.groups {
 		m, err := v.hub.counter.Group(id)
