@@ -66,7 +66,7 @@ func admitCreateTopics(e *Engine, req *kmsg.CreateTopicsRequest) (passage, error
 					e.topics.add(t.Topic, t.TopicID)
 				}
 			case kerr.TopicAlreadyExists.Code:
-				t.ErrorMessage = kmsg.StringPtr(fmt.Sprintf("Topic '%s' already exists.", t.Topic))
+				t.ErrorMessage = new(fmt.Sprintf("Topic '%s' already exists.", t.Topic))
 			}
 		}
 		r.Topics = append(r.Topics, refused...)
@@ -229,10 +229,10 @@ func admitElectLeaders(_ *Engine, req *kmsg.ElectLeadersRequest) (passage, error
 				one.Partition = p
 				if p >= 0 && int(p) < have[t.Topic] {
 					one.ErrorCode = kerr.ElectionNotNeeded.Code
-					one.ErrorMessage = kmsg.StringPtr("Leader election not needed for topic partition.")
+					one.ErrorMessage = new("Leader election not needed for topic partition.")
 				} else {
 					one.ErrorCode = kerr.UnknownTopicOrPartition.Code
-					one.ErrorMessage = kmsg.StringPtr("No such topic as " + t.Topic)
+					one.ErrorMessage = new("No such topic as " + t.Topic)
 				}
 				answer.Partitions = append(answer.Partitions, one)
 			}
@@ -244,24 +244,24 @@ func admitElectLeaders(_ *Engine, req *kmsg.ElectLeadersRequest) (passage, error
 
 // admitAlterPartitionAssignments refuses replicas elsewhere, which the data plane would acknowledge and forget.
 func admitAlterPartitionAssignments(e *Engine, req *kmsg.AlterPartitionAssignmentsRequest) (passage, error) {
-	return passage{req: req, correct: func(resp kmsg.Response) (kmsg.Response, error) {
-		type partition struct {
-			topic string
-			index int32
-		}
-		bad := map[partition]verdict{}
-		for i := range req.Topics {
-			t := &req.Topics[i]
-			for j := range t.Partitions {
-				p := &t.Partitions[j]
-				if p.Replicas == nil {
-					continue
-				}
-				if v := e.checkReplicas(p.Replicas); v.err != nil {
-					bad[partition{t.Topic, p.Partition}] = v
-				}
+	type partition struct {
+		topic string
+		index int32
+	}
+	bad := map[partition]verdict{}
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			if p.Replicas == nil { // cancels a reassignment
+				continue
+			}
+			if v := e.checkReplicas(p.Replicas); v.err != nil {
+				bad[partition{t.Topic, p.Partition}] = v
 			}
 		}
+	}
+	return passage{req: req, correct: func(resp kmsg.Response) (kmsg.Response, error) {
 		r, _ := resp.(*kmsg.AlterPartitionAssignmentsResponse)
 		for i := range r.Topics {
 			t := &r.Topics[i]

@@ -53,25 +53,27 @@ func TestBatchesAreJudgedAsKafkaDoes(t *testing.T) {
 		version int16
 		want    *kerr.Error
 	}{
-		"a good batch passes":                 {want: nil},
-		"no batch":                            {change: func([]byte) []byte { return nil }, want: kerr.InvalidRecord},
-		"cut off in the header":               {change: func(b []byte) []byte { return b[:10] }, want: kerr.CorruptMessage},
-		"cut off in the records":              {change: func(b []byte) []byte { return b[:len(b)-1] }, want: kerr.CorruptMessage},
-		"two batches":                         {change: func(b []byte) []byte { return append(b, b...) }, want: kerr.InvalidRecord},
-		"an old message format":               {change: change(batchMagicAt, 1), want: kerr.InvalidRecord},
-		"a wrong checksum":                    {change: func(b []byte) []byte { b[batchCRCAt] ^= 1; return b }, want: kerr.CorruptMessage},
-		"an unknown codec":                    {change: change(batchAttributesAt, 0, 5), want: kerr.CorruptMessage},
-		"zstd before version 7":               {change: change(batchAttributesAt, 0, 4), version: 6, want: kerr.UnsupportedCompressionType},
-		"zstd that is not zstd":               {change: change(batchAttributesAt, 0, 4), version: 7, want: kerr.InvalidRecord},
-		"a control batch":                     {change: change(batchAttributesAt, 0, 0x20), want: kerr.InvalidRecord},
-		"no record":                           {change: change(batchCountAt, 0, 0, 0, 0), want: kerr.InvalidRecord},
-		"a negative count":                    {change: change(batchCountAt, 0xff, 0xff, 0xff, 0xfe), want: kerr.InvalidRecord},
-		"a last offset that does not match":   {change: change(batchLastDeltaAt, 0, 0, 0, 9), want: kerr.InvalidRecord},
-		"more records counted than there are": {change: func(b []byte) []byte { return change(batchLastDeltaAt, 0, 0, 0, 3)(change(batchCountAt, 0, 0, 0, 4)(b)) }, want: kerr.InvalidRecord},
-		"a base offset":                       {change: change(7, 1), want: kerr.InvalidRecord},
-		"a negative sequence":                 {change: change(batchPIDAt, 0, 0, 0, 0, 0, 0, 0, 1), want: kerr.InvalidRecord},
-		"a transaction without a producer":    {change: change(batchAttributesAt, 0, 0x10), want: kerr.InvalidRecord},
-		"a record with a wrong length":        {change: change(batchHeader, 0x7e), want: kerr.InvalidRecord},
+		"a good batch passes":               {want: nil},
+		"no batch":                          {change: func([]byte) []byte { return nil }, want: kerr.InvalidRecord},
+		"cut off in the header":             {change: func(b []byte) []byte { return b[:10] }, want: kerr.CorruptMessage},
+		"cut off in the records":            {change: func(b []byte) []byte { return b[:len(b)-1] }, want: kerr.CorruptMessage},
+		"two batches":                       {change: func(b []byte) []byte { return append(b, b...) }, want: kerr.InvalidRecord},
+		"an old message format":             {change: change(batchMagicAt, 1), want: kerr.InvalidRecord},
+		"a wrong checksum":                  {change: func(b []byte) []byte { b[batchCRCAt] ^= 1; return b }, want: kerr.CorruptMessage},
+		"an unknown codec":                  {change: change(batchAttributesAt, 0, 5), want: kerr.CorruptMessage},
+		"zstd before version 7":             {change: change(batchAttributesAt, 0, 4), version: 6, want: kerr.UnsupportedCompressionType},
+		"zstd that is not zstd":             {change: change(batchAttributesAt, 0, 4), version: 7, want: kerr.InvalidRecord},
+		"a control batch":                   {change: change(batchAttributesAt, 0, 0x20), want: kerr.InvalidRecord},
+		"no record":                         {change: change(batchCountAt, 0, 0, 0, 0), want: kerr.InvalidRecord},
+		"a negative count":                  {change: change(batchCountAt, 0xff, 0xff, 0xff, 0xfe), want: kerr.InvalidRecord},
+		"a last offset that does not match": {change: change(batchLastDeltaAt, 0, 0, 0, 9), want: kerr.InvalidRecord},
+		"more records counted than there are": {change: func(b []byte) []byte {
+			return change(batchLastDeltaAt, 0, 0, 0, 3)(change(batchCountAt, 0, 0, 0, 4)(b))
+		}, want: kerr.InvalidRecord},
+		"a base offset":                    {change: change(7, 1), want: kerr.InvalidRecord},
+		"a negative sequence":              {change: change(batchPIDAt, 0, 0, 0, 0, 0, 0, 0, 1), want: kerr.InvalidRecord},
+		"a transaction without a producer": {change: change(batchAttributesAt, 0, 0x10), want: kerr.InvalidRecord},
+		"a record with a wrong length":     {change: change(batchHeader, 0x7e), want: kerr.InvalidRecord},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

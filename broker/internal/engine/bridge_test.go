@@ -71,17 +71,17 @@ func serveBridge(e *Engine, lis net.Listener) *bridge {
 }
 
 func (b *bridge) close() {
-	b.lis.Close()
+	_ = b.lis.Close()
 	b.mu.Lock()
 	for c := range b.conns {
-		c.Close()
+		_ = c.Close()
 	}
 	b.mu.Unlock()
 	b.wg.Wait()
 }
 
 func (b *bridge) serve(conn net.Conn) {
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	remote := conn.RemoteAddr().(*net.TCPAddr).AddrPort()
 	client := b.engine.Client(netip.AddrPortFrom(remote.Addr().Unmap(), remote.Port()), "")
 	defer client.Close()

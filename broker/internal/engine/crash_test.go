@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		if err := runChild(dir, os.Getenv(childAddr)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			os.Exit(1) //nolint:forbidigo // this is the child's main
 		}
 		return
 	}
@@ -71,7 +71,7 @@ func startChild(t *testing.T, dir, addr string) *child {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.cmd.Start(); err != nil {
+	if err = c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.cmd.Process.Kill() })
@@ -109,7 +109,7 @@ func TestAcknowledgedRecordsSurviveKillAndTheirProducerGoesOn(t *testing.T) {
 	topic := kmsg.NewCreateTopicsRequestTopic()
 	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "log", 2, 1
 	create.Topics = append(create.Topics, topic)
-	if _, err := create.RequestWith(ctx, p); err != nil {
+	if _, err = create.RequestWith(ctx, p); err != nil {
 		t.Fatal(err)
 	}
 
@@ -133,7 +133,7 @@ func TestAcknowledgedRecordsSurviveKillAndTheirProducerGoesOn(t *testing.T) {
 	// Clean stop first, so that what it saved is out of date at the kill.
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGKILL} {
 		produce(500)
-		if err := p.Flush(ctx); err != nil {
+		if err = p.Flush(ctx); err != nil {
 			t.Fatal(err)
 		}
 		produce(500) // some of these are in flight when it ends
@@ -141,7 +141,7 @@ func TestAcknowledgedRecordsSurviveKillAndTheirProducerGoesOn(t *testing.T) {
 		c = startChild(t, dir, addr)
 	}
 	produce(100)
-	if err := p.Flush(ctx); err != nil {
+	if err = p.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if len(acked) != sent {

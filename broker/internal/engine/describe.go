@@ -20,7 +20,7 @@ func admitMetadata(e *Engine, req *kmsg.MetadataRequest) (passage, error) {
 	var unknown []kmsg.MetadataResponseTopic
 	if req.Topics != nil && req.Version >= 10 {
 		out.Topics = make([]kmsg.MetadataRequestTopic, 0, len(req.Topics))
-		for _, t := range distinct(req.Topics, func(t *kmsg.MetadataRequestTopic) [16]byte { return keyOf(t) }) {
+		for _, t := range distinct(req.Topics, idOf) {
 			if t.TopicID == ([16]byte{}) {
 				continue
 			}
@@ -53,7 +53,7 @@ func admitMetadata(e *Engine, req *kmsg.MetadataRequest) (passage, error) {
 	}}, nil
 }
 
-func keyOf(t *kmsg.MetadataRequestTopic) [16]byte { return t.TopicID }
+func idOf(t *kmsg.MetadataRequestTopic) [16]byte { return t.TopicID }
 
 // admitDescribeCluster names the controller that clients know.
 func admitDescribeCluster(e *Engine, req *kmsg.DescribeClusterRequest) (passage, error) {

@@ -307,7 +307,7 @@ func (g *generator) request() kmsg.Request {
 func (g *generator) fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
-		if d, ok := v.Addr().Interface().(interface{ Default() }); ok && g.IntN(2) == 0 && v.Type().Name() != "" {
+		if d, ok := reflect.TypeAssert[interface{ Default() }](v.Addr()); ok && g.IntN(2) == 0 && v.Type().Name() != "" {
 			keep := v.FieldByName("Version")
 			if !keep.IsValid() {
 				d.Default()

@@ -86,8 +86,8 @@ func elements(v reflect.Value) int {
 		}
 	case reflect.Struct:
 		n := 0
-		for i := range v.NumField() {
-			n += elements(v.Field(i))
+		for _, field := range v.Fields() {
+			n += elements(field)
 		}
 		return n
 	case reflect.Slice:

@@ -34,7 +34,7 @@ var errInflated = errors.New("the batch is too large when it is unpacked")
 
 // inflaters unpack record batches to check them, keeping decoders for reuse. The zero value is ready.
 type inflaters struct {
-	gzip, lz4, zstd, buffers sync.Pool
+	gzip, snappy, lz4, zstd, buffers sync.Pool
 }
 
 // check judges packed records: whether they are what their batch says.
@@ -63,13 +63,21 @@ func (p *inflaters) open(packed []byte, codec uint16) (src io.Reader, done func(
 		if !ok {
 			z = new(gzip.Reader)
 		}
-		if err := z.Reset(in); err != nil {
+		if err = z.Reset(in); err != nil {
 			p.gzip.Put(z)
 			return nil, nil, err
 		}
 		return z, func() { p.gzip.Put(z) }, nil
 	case codecSnappy:
-		return newSnappyReader(packed), func() {}, nil
+		z, ok := p.snappy.Get().(*snappyReader)
+		if !ok {
+			z = new(snappyReader)
+		}
+		z.reset(packed)
+		return z, func() {
+			z.reset(nil)
+			p.snappy.Put(z)
+		}, nil
 	case codecLz4:
 		z, ok := p.lz4.Get().(*lz4.Reader)
 		if !ok {
@@ -86,7 +94,8 @@ func (p *inflaters) open(packed []byte, codec uint16) (src io.Reader, done func(
 				return nil, nil, err
 			}
 		}
-		if err := z.Reset(in); err != nil {
+		err = z.Reset(in)
+		if err != nil {
 			return nil, nil, err
 		}
 		return z, func() { p.zstd.Put(z) }, nil
@@ -175,11 +184,17 @@ type snappyReader struct {
 	unread []byte
 }
 
-func newSnappyReader(packed []byte) *snappyReader {
-	if len(packed) >= xerialHeader && string(packed[:len(xerialMagic)]) == xerialMagic {
-		return &snappyReader{packed: packed[xerialHeader:], xerial: true}
+// reset starts on packed. A large block is not kept.
+func (s *snappyReader) reset(packed []byte) {
+	const kept = 1 << 20
+	s.packed, s.unread = packed, nil
+	s.xerial = len(packed) >= xerialHeader && string(packed[:len(xerialMagic)]) == xerialMagic
+	if s.xerial {
+		s.packed = packed[xerialHeader:]
 	}
-	return &snappyReader{packed: packed}
+	if cap(s.block) > kept {
+		s.block = nil
+	}
 }
 
 func (s *snappyReader) Read(p []byte) (int, error) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -59,13 +60,12 @@ func (l *memLink) send(from lessee, req kmsg.Request, answer func(kmsg.Response,
 	frame, _ := l.frames.Get().(*[]byte)
 	l.mu.Lock()
 	if l.closed || l.answer != nil {
-		busy := !l.closed
+		err := ErrClosed
+		if !l.closed {
+			err = errBusy
+		}
 		l.mu.Unlock()
 		l.frames.Put(frame)
-		err := error(ErrClosed)
-		if busy {
-			err = errors.New("a link takes one request at a time")
-		}
 		go answer(nil, err)
 		return
 	}
@@ -213,24 +213,24 @@ func (h clientHost) String() string {
 	}
 	b := addr.As16()
 	text := make([]byte, 0, len("/ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"))
-	for i := 0; i < len(b); i += 2 {
-		text = append(text, "/:"[min(i, 1)])
-		text = strconv.AppendUint(text, uint64(b[i])<<8|uint64(b[i+1]), 16)
+	for group := range slices.Chunk(b[:], 2) {
+		text = append(text, "/:"[min(len(text), 1)])
+		text = strconv.AppendUint(text, uint64(binary.BigEndian.Uint16(group)), 16)
 	}
 	return string(text)
 }
 
 // LocalAddr is of no use to anybody.
-func (l *memLink) LocalAddr() net.Addr { return &net.TCPAddr{} }
+func (*memLink) LocalAddr() net.Addr { return &net.TCPAddr{} }
 
 // SetDeadline does nothing: kfake sets none.
-func (l *memLink) SetDeadline(time.Time) error { return nil }
+func (*memLink) SetDeadline(time.Time) error { return nil }
 
 // SetReadDeadline does nothing.
-func (l *memLink) SetReadDeadline(time.Time) error { return nil }
+func (*memLink) SetReadDeadline(time.Time) error { return nil }
 
 // SetWriteDeadline does nothing.
-func (l *memLink) SetWriteDeadline(time.Time) error { return nil }
+func (*memLink) SetWriteDeadline(time.Time) error { return nil }
 
 // memListener gives kfake the far ends of links.
 type memListener struct {

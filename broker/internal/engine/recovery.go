@@ -40,7 +40,7 @@ type dataDir struct {
 // kfake saves what idempotent producers sent last at a clean stop only. After any other end the file is missing or,
 // worse, older than the log, and a producer that goes on is refused; so it is made again from the batches' headers.
 func openDataDir(path, clusterID string, log *slog.Logger) (_ *dataDir, err error) {
-	if err := os.MkdirAll(path, 0o750); err != nil {
+	if err = os.MkdirAll(path, 0o750); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
@@ -53,7 +53,7 @@ func openDataDir(path, clusterID string, log *slog.Logger) (_ *dataDir, err erro
 			err = errors.Join(err, d.release())
 		}
 	}()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, fmt.Errorf("lock data directory %s, is another broker using it? %w", path, err)
 	}
 	used, err := checkCluster(path, clusterID)
@@ -163,8 +163,8 @@ func rebuildWindows(path string) (int, error) {
 		if !ok {
 			continue
 		}
-		got, err := partitionWindows(filepath.Join(path, "partitions", dir.Name()), topic, part)
-		if err != nil {
+		var got []*seqWindow
+		if got, err = partitionWindows(filepath.Join(path, "partitions", dir.Name()), topic, part); err != nil {
 			return 0, fmt.Errorf("partition %s-%d: %w", topic, part, err)
 		}
 		windows = append(windows, got...)
@@ -226,19 +226,19 @@ func partitionWindows(dir, topic string, part int32) ([]*seqWindow, error) {
 }
 
 // segmentWindows reads the batch headers of one segment up to the first that is not whole, where kfake cuts it too.
-func segmentWindows(file, topic string, part int32, windows map[int64]*seqWindow) error {
+func segmentWindows(file, topic string, part int32, windows map[int64]*seqWindow) (err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { err = errors.Join(err, f.Close()) }()
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	var header [batchHeader]byte
 	for at := int64(0); at+batchHeader <= info.Size(); {
-		if _, err := f.ReadAt(header[:], at); err != nil {
+		if _, err = f.ReadAt(header[:], at); err != nil {
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
