@@ -80,10 +80,16 @@ func finish(c *cobra.Command, env Env) *cobra.Command {
 func commands() []func(Env) *cobra.Command {
 	return []func(Env) *cobra.Command{
 		newBroker,
+		newLab,
+		newConnections,
+		newKernel,
+		newDoctor,
 	}
 }
 
 // scripts maps the name of one of Kafka's scripts to the command that a link of that name is.
 func scripts() map[string]func(Env) *cobra.Command {
-	return map[string]func(Env) *cobra.Command{}
+	return map[string]func(Env) *cobra.Command{
+		"kafka-client-connections.sh": newConnectionsScript,
+	}
 }

@@ -1,0 +1,133 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/brokerlab/brokerlab/broker/admin"
+)
+
+// How the commands introduce themselves to brokers (KIP-511).
+const (
+	softwareName    = "brokerlab"
+	softwareVersion = "0.1.0"
+)
+
+// bootstrapOptions are the flags of every command that asks a cluster.
+type bootstrapOptions struct {
+	servers string
+	config  string
+}
+
+// addBootstrap gives c the flags --bootstrap-server, which is required, and --command-config.
+func addBootstrap(c *cobra.Command, o *bootstrapOptions) {
+	f := c.Flags()
+	f.StringVar(&o.servers, "bootstrap-server", "", "`host:port` of one or more brokers, separated by commas; IPv6 in brackets")
+	f.StringVar(&o.config, "command-config", "", "a client.properties `file`: how to authenticate and encrypt")
+	if err := c.MarkFlagRequired("bootstrap-server"); err != nil {
+		panic(err) // the flag was added two lines above
+	}
+}
+
+// withCluster calls f with a client of the cluster, whose calls end when the time of a call is over. What the properties
+// file says in vain goes to standard error.
+func (o *bootstrapOptions) withCluster(ctx context.Context, env Env, f func(context.Context, *admin.Client) error) error {
+	seeds, err := parseBootstrap(o.servers)
+	if err != nil {
+		return err
+	}
+	config, err := admin.NewClientConfig(nil)
+	if o.config != "" {
+		config, err = admin.LoadClientConfig(o.config)
+	}
+	if err != nil {
+		return err
+	}
+	for _, w := range config.Warnings {
+		if _, err := fmt.Fprintf(env.Stderr, "brokerlab: %s: %s\n", o.config, w); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, config.CallTimeout, fmt.Errorf("no answer within %v", config.CallTimeout))
+	defer cancel()
+	cl, err := kgo.NewClient(append(config.Options,
+		kgo.SeedBrokers(seeds...),
+		kgo.SoftwareNameAndVersion(softwareName, softwareVersion),
+		kgo.RequestRetries(2),
+		admin.Versions(),
+	)...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	err = f(ctx, admin.New(cl))
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return err
+}
+
+// parseBootstrap splits a list of host:port as Kafka's tools take it.
+func parseBootstrap(list string) ([]string, error) {
+	var seeds []string
+	var problems []error
+	for part := range strings.SplitSeq(list, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			continue
+		}
+		host, port, err := net.SplitHostPort(part)
+		if err != nil || host == "" {
+			problems = append(problems, fmt.Errorf("--bootstrap-server: %q is not host:port (an IPv6 address stands in brackets: [::1]:9092)", part))
+			continue
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			problems = append(problems, fmt.Errorf("--bootstrap-server: %q has no port between 1 and 65535", part))
+			continue
+		}
+		seeds = append(seeds, part)
+	}
+	if len(seeds) == 0 && len(problems) == 0 {
+		problems = append(problems, errors.New("--bootstrap-server: no server is given"))
+	}
+	return seeds, errors.Join(problems...)
+}
+
+// brokerErrors prints each broker's own error on a line of standard error. It returns what the command ends with: exit
+// status 1 with nothing more to say after such errors, and any other error as it is.
+func brokerErrors(env Env, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, b := range splitBrokerErrors(err) {
+		if _, err := fmt.Fprintf(env.Stderr, "brokerlab: %v\n", b); err != nil {
+			return err
+		}
+	}
+	if len(splitBrokerErrors(err)) > 0 {
+		return &ExitError{Code: 1}
+	}
+	return err
+}
+
+// splitBrokerErrors returns the errors of single brokers that err joins.
+func splitBrokerErrors(err error) []*admin.BrokerError {
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // a join is asked for its parts
+	if !ok {
+		return nil
+	}
+	var all []*admin.BrokerError
+	for _, part := range joined.Unwrap() {
+		if b, ok := errors.AsType[*admin.BrokerError](part); ok {
+			all = append(all, b)
+		}
+	}
+	return all
+}

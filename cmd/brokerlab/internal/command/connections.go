@@ -1,0 +1,140 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/brokerlab/brokerlab/broker/admin"
+)
+
+// connectionsOptions are the flags of brokerlab connections list.
+type connectionsOptions struct {
+	bootstrapOptions
+
+	principal     string
+	clientAddress string
+	listener      string
+	protocol      string
+	software      string
+	nodes         []int32
+	wide          bool
+	format        format
+}
+
+func newConnections(env Env) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "connections",
+		Short: "Who is connected to a cluster right now",
+		Args:  cobra.NoArgs,
+	}
+	c.AddCommand(newConnectionsList(env))
+	return c
+}
+
+func newConnectionsList(env Env) *cobra.Command {
+	var o connectionsOptions
+	c := &cobra.Command{
+		Use:   "list --bootstrap-server host:port",
+		Short: "List the client connections of every broker",
+		Long: `List the connections that every broker of a cluster has open, those of half-finished TLS handshakes and SASL exchanges
+and this command's own included.
+
+The list is KIP-1329's: any broker that has its request ListClientConnections answers. Filters are applied by the
+brokers, and all that are given must match. A "-" stands for what a broker does not know (yet).
+
+With --wide the list is brokerlab's own and comes with everything that the broker and the kernel know of each
+connection, every fact under the name of its source: broker, tls, sasl or kernel.
+
+Needs DESCRIBE on the cluster. Exit status: 0 when every broker answered, else 1; the connections of those that did are
+printed, and an error of each that did not goes to standard error.`,
+		Example: `  brokerlab connections list --bootstrap-server localhost:9092
+  brokerlab connections list --bootstrap-server localhost:9092 --principal User:ANONYMOUS --listener PLAINTEXT
+  brokerlab connections list --bootstrap-server localhost:9092 --wide --client-address 127.0.0.0/8
+  brokerlab connections list --bootstrap-server localhost:9092 --format json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runConnectionsList(c, env, &o) },
+	}
+	addBootstrap(c, &o.bootstrapOptions)
+	addListFilters(c, &o)
+	f := c.Flags()
+	f.StringVar(&o.protocol, "protocol", "", "only connections of this security `protocol` (with --wide)")
+	f.StringVar(&o.software, "software", "", "only clients of this software `name` (with --wide)")
+	f.Int32SliceVar(&o.nodes, "node", nil, "ask only the broker of this `id`; may be repeated")
+	f.BoolVar(&o.wide, "wide", false, "show all that is known of each connection, with its source")
+	addFormat(c, &o.format)
+	return c
+}
+
+// addListFilters gives c the filters of KIP-1329.
+func addListFilters(c *cobra.Command, o *connectionsOptions) {
+	f := c.Flags()
+	f.StringVar(&o.principal, "principal", "", "only connections of this `Type:name`, such as User:alice")
+	f.StringVar(&o.clientAddress, "client-address", "", "only connections from this IP `address`")
+	f.StringVar(&o.listener, "listener", "", "only connections to the listener of this `NAME`")
+}
+
+func runConnectionsList(c *cobra.Command, env Env, o *connectionsOptions) error {
+	if err := o.validate(c); err != nil {
+		return err
+	}
+	return o.withCluster(c.Context(), env, func(ctx context.Context, cl *admin.Client) error {
+		if o.wide {
+			rows, err := cl.DescribeConnections(ctx, admin.DescribeFilter{
+				Principal: given(c, "principal", o.principal),
+				Address:   given(c, "client-address", o.clientAddress),
+				Listener:  given(c, "listener", o.listener),
+				Protocol:  given(c, "protocol", o.protocol),
+				Software:  given(c, "software", o.software),
+				Kernel:    true,
+				Nodes:     o.nodes,
+			})
+			return printed(env, err, func() error { return o.printWide(env, rows, err) })
+		}
+		rows, err := cl.ListClientConnections(ctx, admin.ListFilter{
+			Principal:     given(c, "principal", o.principal),
+			ClientAddress: given(c, "client-address", o.clientAddress),
+			Listener:      given(c, "listener", o.listener),
+			Nodes:         o.nodes,
+		})
+		return printed(env, err, func() error { return o.printList(env, rows, err) })
+	})
+}
+
+// validate refuses what only --wide can do.
+func (o *connectionsOptions) validate(c *cobra.Command) error {
+	if o.wide {
+		return nil
+	}
+	var problems []error
+	for _, name := range []string{"protocol", "software"} {
+		if c.Flags().Changed(name) {
+			problems = append(problems, errors.New("--"+name+" needs --wide: the request of KIP-1329 has no such filter"))
+		}
+	}
+	if strings.Contains(o.clientAddress, "/") {
+		problems = append(problems, errors.New("--client-address with a prefix needs --wide: the request of KIP-1329 takes one address"))
+	}
+	return errors.Join(problems...)
+}
+
+// printed prints what brokers answered, then their errors. When no broker could be asked at all, only that is said.
+func printed(env Env, err error, print func() error) error {
+	if err != nil && len(splitBrokerErrors(err)) == 0 {
+		return err
+	}
+	if err := print(); err != nil {
+		return err
+	}
+	return brokerErrors(env, err)
+}
+
+// given is a flag's value, or nil when the command line does not have it: an empty filter is a filter.
+func given(c *cobra.Command, name, value string) *string {
+	if !c.Flags().Changed(name) {
+		return nil
+	}
+	return &value
+}
