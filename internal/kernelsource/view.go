@@ -361,3 +361,10 @@ func (l listeners) fill(p *broker.KernelPort) {
 		p.Overflows += int64(s.Drops)
 	}
 }
+
+// StartUpGap is how many connections were there before their port was watched and could not be counted.
+func (v *view) StartUpGap() int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return int64(v.missing)
+}

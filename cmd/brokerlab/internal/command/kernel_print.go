@@ -1,0 +1,231 @@
+package command
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/brokerlab/brokerlab/broker"
+)
+
+// Prefixes by which sources are added up.
+const (
+	prefixBits4 = 24
+	prefixBits6 = 64
+)
+
+// refresh clears a terminal and goes to its upper left corner.
+const refresh = "\x1b[H\x1b[2J"
+
+// prepare leaves the asked listener only, and adds sources up by prefix.
+func (o *kernelOptions) prepare(counts []kernelCounts) {
+	for i := range counts {
+		r := &counts[i].Report
+		if o.listener != "" {
+			r.Ports = slices.DeleteFunc(r.Ports, func(p broker.KernelPort) bool { return !strings.EqualFold(p.Listener, o.listener) })
+		}
+		counts[i].Prefixes = prefixes(r.Ports)
+	}
+}
+
+// prefixes adds the sources of ports up, the fullest first.
+func prefixes(ports []broker.KernelPort) []prefixCount {
+	sums := []prefixCount{}
+	for i := range ports {
+		byPrefix := map[netip.Prefix]int64{}
+		for _, s := range ports[i].Sources {
+			bits := prefixBits6
+			if s.Addr.Unmap().Is4() {
+				bits = prefixBits4
+			}
+			if p, err := s.Addr.Unmap().WithZone("").Prefix(bits); err == nil {
+				byPrefix[p] += s.Count
+			}
+		}
+		for p, n := range byPrefix {
+			sums = append(sums, prefixCount{ports[i].Port, p, n})
+		}
+	}
+	slices.SortFunc(sums, func(a, b prefixCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Port, b.Port))
+	})
+	return sums
+}
+
+func (o *kernelOptions) printAgain(env Env, counts []kernelCounts) error {
+	switch {
+	case o.format == formatJSON:
+		return json.NewEncoder(env.Stdout).Encode(counts)
+	case isTerminal(env.Stdout):
+		if _, err := io.WriteString(env.Stdout, refresh); err != nil {
+			return err
+		}
+		return printCounts(env.Stdout, counts, o.sources)
+	}
+	return printLines(env.Stdout, counts)
+}
+
+// sourceLine says where numbers are from and how far they may be trusted.
+func sourceLine(c *kernelCounts) string {
+	var text string
+	r := &c.Report
+	switch r.Mode {
+	case broker.KernelModeFull:
+		text = "counted in the kernel by BPF programs"
+	case broker.KernelModeSockDiag:
+		text = "polled from the kernel's socket table"
+	default:
+		text = "not counted"
+	}
+	text += ": " + r.Exactness
+	if c.StartUpGap != nil {
+		text += fmt.Sprintf(", start-up gap %d", *c.StartUpGap)
+	}
+	if r.Why != "" {
+		text += " (" + r.Why + ")"
+	}
+	return text
+}
+
+// cells writes numbers with their exactness.
+type cells struct {
+	mode  string
+	lower bool
+}
+
+func cellsOf(r *broker.KernelReport) cells {
+	return cells{mode: r.Mode, lower: r.Exactness == broker.KernelLowerBound}
+}
+
+// number is a number that every mode knows.
+func (c cells) number(n int64) string {
+	if c.mode == broker.KernelModeOff {
+		return "-"
+	}
+	if c.lower {
+		return "≥" + strconv.FormatInt(n, 10)
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// full is a number that only BPF programs know.
+func (c cells) full(n int64) string {
+	if c.mode != broker.KernelModeFull {
+		return "-"
+	}
+	return c.number(n)
+}
+
+// plain is a number that the kernel keeps itself.
+func (c cells) plain(n int64) string {
+	if c.mode == broker.KernelModeOff {
+		return "-"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func printCounts(w io.Writer, counts []kernelCounts, most int) error {
+	for i := range counts {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		c := &counts[i]
+		if c.Node != nil {
+			fmt.Fprintf(w, "broker %d: ", *c.Node)
+		}
+		fmt.Fprintln(w, sourceLine(c))
+		if err := printPorts(w, &c.Report); err != nil {
+			return err
+		}
+		for _, p := range c.Report.Ports {
+			if p.Backlog == 0 && c.Node == nil {
+				fmt.Fprintf(w, "nobody listens on port %d in this network namespace\n", p.Port)
+			}
+		}
+		if err := printPrefixes(w, c, most); err != nil {
+			return err
+		}
+		for _, what := range slices.Sorted(maps.Keys(c.Report.Lost)) {
+			fmt.Fprintf(w, "lost: %d %s\n", c.Report.Lost[what], what)
+		}
+	}
+	return nil
+}
+
+func printPorts(w io.Writer, r *broker.KernelReport) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "LISTENER\tPORT\tTOTAL\tTLS\tPLAINTEXT\tUNDECIDED\tUNKNOWN\tSERVED\tMOST SERVED\tOPENED\tCLOSED\tQUEUE\tBACKLOG\tOVERFLOWS\tBYTES IN\tBYTES OUT\t")
+	n := cellsOf(r)
+	for i := range r.Ports {
+		p := &r.Ports[i]
+		name := cmp.Or(p.Listener, "-")
+		columns := []string{
+			name, strconv.Itoa(int(p.Port)), n.number(p.Established), n.full(p.TLS), n.full(p.Plaintext), n.full(p.Undecided),
+			n.full(p.Unknown), n.full(p.Served), n.full(p.ServedMax), n.number(int64(p.Opened)), n.number(int64(p.Closed)),
+			n.plain(p.AcceptQueue), n.plain(p.Backlog), n.plain(p.Overflows), n.number(int64(p.BytesIn)), n.number(int64(p.BytesOut)),
+		}
+		fmt.Fprintln(t, strings.Join(columns, "\t")+"\t")
+	}
+	if len(r.Ports) > 1 {
+		g := &r.Group
+		columns := []string{
+			"all", "", n.number(g.Established), n.full(g.TLS), n.full(g.Plaintext), n.full(g.Undecided), n.full(g.Unknown),
+			n.full(g.Served), n.full(g.ServedMax), n.number(int64(g.Opened)), n.number(int64(g.Closed)), "", "", "", "", "",
+		}
+		fmt.Fprintln(t, strings.Join(columns, "\t")+"\t")
+	}
+	return t.Flush()
+}
+
+func printPrefixes(w io.Writer, c *kernelCounts, most int) error {
+	if len(c.Prefixes) == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\nSOURCE\tPORT\tCONNECTIONS")
+	shown, n := c.Prefixes, cellsOf(&c.Report)
+	if most > 0 && len(shown) > most {
+		shown = shown[:most]
+	}
+	for _, p := range shown {
+		fmt.Fprintf(t, "%s\t%d\t%s\n", p.Prefix, p.Port, n.number(p.Count))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if rest := len(c.Prefixes) - len(shown); rest > 0 {
+		fmt.Fprintf(w, "… and %d more prefixes (--sources 0 prints all)\n", rest)
+	}
+	return nil
+}
+
+// printLines prints a line of key=value pairs for each listener.
+func printLines(w io.Writer, counts []kernelCounts) error {
+	for i := range counts {
+		c := &counts[i]
+		for j := range c.Report.Ports {
+			p, n := &c.Report.Ports[j], cellsOf(&c.Report)
+			line := "time=" + c.Time.UTC().Format(time.RFC3339)
+			if c.Node != nil {
+				line += fmt.Sprintf(" node=%d", *c.Node)
+			}
+			_, err := fmt.Fprintf(w, "%s listener=%s port=%d total=%s tls=%s plaintext=%s undecided=%s unknown=%s served=%s most_served=%s "+
+				"opened=%s closed=%s queue=%s overflows=%s sources=%d source=%s exactness=%q\n",
+				line, cmp.Or(p.Listener, "-"), p.Port, n.number(p.Established), n.full(p.TLS), n.full(p.Plaintext), n.full(p.Undecided),
+				n.full(p.Unknown), n.full(p.Served), n.full(p.ServedMax), n.number(int64(p.Opened)), n.number(int64(p.Closed)),
+				n.plain(p.AcceptQueue), n.plain(p.Overflows), len(p.Sources), c.Report.Mode, c.Report.Exactness)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
