@@ -275,11 +275,15 @@ func boundSocket(addr netip.AddrPort, dual bool) (fd int, err error) {
 	if err != nil {
 		return -1, fmt.Errorf("create socket: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			_ = unix.Close(fd)
-		}
-	}()
+	if err = setUp(fd, family, addr, dual); err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// setUp sets a socket's options and binds it.
+func setUp(fd, family int, addr netip.AddrPort, dual bool) error {
 	type option struct{ level, name, value int }
 	options := []option{
 		{unix.SOL_SOCKET, unix.SO_REUSEADDR, 1},
@@ -294,18 +298,18 @@ func boundSocket(addr netip.AddrPort, dual bool) (fd int, err error) {
 		options = append(options, only)
 	}
 	for _, o := range options {
-		if err = unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
-			return -1, fmt.Errorf("set socket option %d: %w", o.name, err)
+		if err := unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
+			return fmt.Errorf("set socket option %d: %w", o.name, err)
 		}
 	}
 	sa, err := sockaddr(addr)
 	if err != nil {
-		return -1, err
+		return err
 	}
-	if err = unix.Bind(fd, sa); err != nil {
-		return -1, fmt.Errorf("bind %v: %w", addr, err)
+	if err := unix.Bind(fd, sa); err != nil {
+		return fmt.Errorf("bind %v: %w", addr, err)
 	}
-	return fd, nil
+	return nil
 }
 
 func sockaddr(addr netip.AddrPort) (unix.Sockaddr, error) {
