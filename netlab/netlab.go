@@ -135,9 +135,25 @@ func up(ctx context.Context, h home, lab *topology.Lab, o Options) (*Lab, error)
 			return built, nil
 		}
 	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%w%s", err, h.lastWords())
+	}
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	return nil, errors.Join(fmt.Errorf("bring up lab %s: %w", lab.Name, err), h.teardown(cleanup))
+}
+
+// lastWords is what the owner and the nodes said last, for the error of a lab that did not come up in time.
+func (h home) lastWords() string {
+	words := lastLines(h.path("owner.log"))
+	nodes, err := os.ReadDir(h.path("nodes"))
+	if err != nil {
+		return words
+	}
+	for _, n := range nodes {
+		words += lastLines(h.path("nodes", n.Name(), "log"))
+	}
+	return words
 }
 
 // complete brings a lab that has an owner to what up promises.

@@ -347,11 +347,11 @@ func TestFailedUpLeavesNothingAndSaysWhy(t *testing.T) {
 		}
 		noLeaks(t, lab.Name)
 	}
-	lab := resolved(t, "nodes: {a: {kind: exec, cmd: 'sleep 1000', ports: [80]}}")
+	lab := resolved(t, "nodes: {a: {kind: exec, cmd: 'echo last words; sleep 1000', ports: [80]}}")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	if _, err := Up(ctx, lab, Options{}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Up of a node that never listens = %v, want %v", err, context.DeadlineExceeded)
+	if _, err := Up(ctx, lab, Options{}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "last words") {
+		t.Errorf("Up of a node that never listens = %v, want %v and the node's log", err, context.DeadlineExceeded)
 	}
 	noLeaks(t, lab.Name)
 }

@@ -1,0 +1,64 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"github.com/brokerlab/brokerlab/internal/kernelsource"
+	"github.com/brokerlab/brokerlab/netlab"
+)
+
+// newLabOwner is the process behind each lab. Nobody calls it but lab up.
+func newLabOwner(env Env) *cobra.Command {
+	return &cobra.Command{
+		Use:    "owner FOLDER",
+		Short:  "Be the owner of a lab that lab up prepared",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			log := slog.New(slog.NewTextHandler(env.Stderr, nil))
+			owner := netlab.Owner{Kernel: countForLab, Log: log}
+			return owner.Run(c.Context(), args[0])
+		},
+	}
+}
+
+// countForLab counts in the kernel for the brokers of a lab.
+func countForLab(ctx context.Context, r netlab.KernelRequest) (mode string, stop func() error, err error) {
+	l, ok := r.Listener.(*net.UnixListener)
+	if !ok {
+		return "", nil, fmt.Errorf("the lab's socket is a %T, not a Unix socket", r.Listener)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		err := kernelsource.Serve(ctx, l, kernelsource.Options{Log: r.Log})
+		if err != nil {
+			r.Log.Error("count in the kernel", slog.Any("error", err))
+			_ = l.Close() // nobody waits for an answer that will not come
+		}
+		ended <- err
+	}()
+	stop = func() error {
+		cancel()
+		return <-ended
+	}
+	client, err := kernelsource.Dial(l.Addr().String(), nil)
+	if err != nil {
+		return "", nil, errors.Join(err, stop())
+	}
+	report, err := client.Report(ctx)
+	if err = errors.Join(err, client.Close()); err != nil {
+		return "", nil, errors.Join(err, stop())
+	}
+	mode = report.Mode
+	if report.Why != "" {
+		mode += ": " + report.Why
+	}
+	return mode, stop, nil
+}

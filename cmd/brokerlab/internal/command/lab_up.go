@@ -1,0 +1,191 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/brokerlab/brokerlab/netlab"
+	"github.com/brokerlab/brokerlab/netlab/topology"
+)
+
+// quiet is how long something may take without telling what it does.
+const quiet = 2 * time.Second
+
+type labUpOptions struct {
+	wait   time.Duration
+	noIPv6 bool
+	format format
+}
+
+func newLabUp(env Env) *cobra.Command {
+	var o labUpOptions
+	c := &cobra.Command{
+		Use:   "up FILE",
+		Short: "Build the lab of a lab file and leave it running",
+		Long: `Build the lab of a lab file, wait until every listener of every node is open, print how to reach it, and leave it
+running. A lab that is up already is completed: nodes that do not run are started. If building fails, nothing is left.
+
+Exit status: 0 when the lab is up, 1 when it could not be built, 2 when the file is wrong.`,
+		Example: "  sudo brokerlab lab up examples/quickstart.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(c *cobra.Command, args []string) error { return labUp(c.Context(), env, args[0], o) },
+	}
+	c.Flags().DurationVar(&o.wait, "wait", time.Minute, "how long the lab may take until every listener is open")
+	c.Flags().BoolVar(&o.noIPv6, "no-ipv6", false, "leave IPv6 out, as on a machine without it")
+	addFormat(c, &o.format)
+	return c
+}
+
+func labUp(ctx context.Context, env Env, file string, o labUpOptions) error {
+	topo, err := topology.Load(file)
+	if err != nil {
+		return &ExitError{Code: 2, Err: fmt.Errorf("lab file cannot be used:\n%w", err)}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.wait, fmt.Errorf("not up within %v (--wait)", o.wait))
+	defer cancel()
+	p := newProgress(env.Stderr)
+	options := netlab.Options{Progress: p.set}
+	if o.noIPv6 {
+		options.NoIPv6 = "--no-ipv6 was given"
+	}
+	lab, err := netlab.Up(ctx, topo, options)
+	p.stop()
+	if err != nil {
+		return err
+	}
+	st, err := lab.Inspect(ctx)
+	if err != nil {
+		return err
+	}
+	if o.format == formatJSON {
+		return printJSON(env.Stdout, st)
+	}
+	return printUp(env.Stdout, lab, st)
+}
+
+// printUp says what is there and how to reach it.
+func printUp(w io.Writer, lab *netlab.Lab, st *netlab.Status) error {
+	var b strings.Builder
+	addresses := 0
+	for i := range st.Subnets {
+		addresses += len(st.Subnets[i].Prefixes)
+	}
+	fmt.Fprintf(&b, "Lab %s is up: %s, %s with %s.\n", st.Name, plural(len(st.Nodes), "node"), plural(len(st.Subnets), "subnet"), plural(addresses, "prefix"))
+	for _, s := range st.Skipped {
+		fmt.Fprintf(&b, "  without %s %s: %s\n", s.Name, s.What, s.Why)
+	}
+	for i := range st.Nodes {
+		printNode(&b, &st.Nodes[i])
+	}
+	if len(st.Subnets) > 0 {
+		s := &st.Subnets[0]
+		command := "ip addr"
+		for i := range st.Nodes {
+			if l := st.Nodes[i].Listeners; len(l) > 0 {
+				command = "kcat -L -b " + l[0].Advertised
+				break
+			}
+		}
+		fmt.Fprintf(&b, "\nFrom a subnet:     brokerlab lab exec %s %s -- %s\n", st.Name, s.Name, command)
+	}
+	fmt.Fprintf(&b, "Look at it:        brokerlab lab inspect %s\nTake it down:      brokerlab lab down %s\n", st.Name, lab.Name())
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func printNode(b *strings.Builder, n *netlab.NodeStatus) {
+	fmt.Fprintf(b, "\n%s %s at", n.Kind, n.Name)
+	for _, a := range n.Addresses {
+		fmt.Fprintf(b, " %s", a)
+	}
+	b.WriteString("\n")
+	for _, l := range n.Listeners {
+		from := "in the lab:   "
+		if strings.HasPrefix(l.Advertised, "127.0.0.1:") {
+			from = "from the host:"
+		}
+		fmt.Fprintf(b, "  %s %-16s %-15s %s\n", from, l.Advertised, l.Protocol, l.Properties[0])
+	}
+	if len(n.Listeners) == 0 {
+		for _, p := range n.Exposed {
+			fmt.Fprintf(b, "  from the host: 127.0.0.1:%d\n", p)
+		}
+	}
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	if strings.HasSuffix(what, "x") {
+		return fmt.Sprintf("%d %ses", n, what)
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// progress tells what is going on once it has taken longer than [quiet]: in one line of a terminal, which goes away at
+// the end, or a line every few seconds elsewhere.
+type progress struct {
+	w        io.Writer
+	terminal bool
+	done     chan struct{}
+	ended    sync.WaitGroup
+
+	mu   sync.Mutex // guards text
+	text string
+}
+
+func newProgress(w io.Writer) *progress {
+	p := &progress{w: w, terminal: isTerminal(w), done: make(chan struct{})}
+	p.ended.Go(p.run)
+	return p
+}
+
+func (p *progress) set(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.text = text
+}
+
+func (p *progress) run() {
+	every := 100 * time.Millisecond
+	if !p.terminal {
+		every = quiet
+	}
+	timer := time.NewTimer(quiet)
+	defer timer.Stop()
+	shown := ""
+	for {
+		select {
+		case <-p.done:
+			if p.terminal && shown != "" {
+				_, _ = io.WriteString(p.w, "\r\x1b[K")
+			}
+			return
+		case <-timer.C:
+		}
+		timer.Reset(every)
+		p.mu.Lock()
+		text := p.text
+		p.mu.Unlock()
+		switch {
+		case text == shown:
+		case p.terminal:
+			_, _ = io.WriteString(p.w, "\r\x1b[K"+text)
+		default:
+			_, _ = io.WriteString(p.w, text+"\n")
+		}
+		shown = text
+	}
+}
+
+func (p *progress) stop() {
+	close(p.done)
+	p.ended.Wait()
+}
