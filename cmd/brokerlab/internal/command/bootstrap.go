@@ -51,7 +51,8 @@ func (o *bootstrapOptions) withCluster(ctx context.Context, env Env, f func(cont
 		return err
 	}
 	for _, w := range config.Warnings {
-		if _, err := fmt.Fprintf(env.Stderr, "brokerlab: %s: %s\n", o.config, w); err != nil {
+		_, err = fmt.Fprintf(env.Stderr, "brokerlab: %s: %s\n", o.config, w)
+		if err != nil {
 			return err
 		}
 	}
@@ -88,7 +89,8 @@ func parseBootstrap(list string) ([]string, error) {
 			problems = append(problems, fmt.Errorf("--bootstrap-server: %q is not host:port (an IPv6 address stands in brackets: [::1]:9092)", part))
 			continue
 		}
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 {
 			problems = append(problems, fmt.Errorf("--bootstrap-server: %q has no port between 1 and 65535", part))
 			continue
 		}
@@ -106,20 +108,22 @@ func brokerErrors(env Env, err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, b := range splitBrokerErrors(err) {
-		if _, err := fmt.Fprintf(env.Stderr, "brokerlab: %v\n", b); err != nil {
+	brokers := splitBrokerErrors(err)
+	if len(brokers) == 0 {
+		return err
+	}
+	for _, b := range brokers {
+		_, err = fmt.Fprintf(env.Stderr, "brokerlab: %v\n", b)
+		if err != nil {
 			return err
 		}
 	}
-	if len(splitBrokerErrors(err)) > 0 {
-		return &ExitError{Code: 1}
-	}
-	return err
+	return &ExitError{Code: 1}
 }
 
 // splitBrokerErrors returns the errors of single brokers that err joins.
 func splitBrokerErrors(err error) []*admin.BrokerError {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // a join is asked for its parts
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return nil
 	}

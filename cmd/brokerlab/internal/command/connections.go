@@ -121,14 +121,14 @@ func (o *connectionsOptions) validate(c *cobra.Command) error {
 }
 
 // printed prints what brokers answered, then their errors. When no broker could be asked at all, only that is said.
-func printed(env Env, err error, print func() error) error {
-	if err != nil && len(splitBrokerErrors(err)) == 0 {
+func printed(env Env, asked error, show func() error) error {
+	if asked != nil && len(splitBrokerErrors(asked)) == 0 {
+		return asked
+	}
+	if err := show(); err != nil {
 		return err
 	}
-	if err := print(); err != nil {
-		return err
-	}
-	return brokerErrors(env, err)
+	return brokerErrors(env, asked)
 }
 
 // given is a flag's value, or nil when the command line does not have it: an empty filter is a filter.

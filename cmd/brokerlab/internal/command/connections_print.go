@@ -186,7 +186,7 @@ func jsonWideOf(r *admin.Connection) jsonWide {
 // writer keeps the first error for Flush.
 func writeBlock(w *bufio.Writer, r *admin.Connection) {
 	line := func(source string, facts ...string) {
-		w.WriteString(pad(source, 10) + strings.Join(facts, "  ") + "\n") //nolint:errcheck,gosec // Flush returns it
+		w.WriteString(pad(source, 10) + strings.Join(facts, "  ") + "\n") //nolint:errcheck // Flush returns it
 	}
 	line("node "+strconv.Itoa(int(r.NodeID)), shown(r.ConnectionID), shown(r.Principal))
 	client := unknown

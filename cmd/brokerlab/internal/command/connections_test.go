@@ -74,6 +74,7 @@ func TestConnectionsListIsKIP1329sTable(t *testing.T) {
 		row("10.0.0.2:9092-10.0.0.5:1-0-0", "User:CN=bob, O=x", "10.0.0.5", 1, "librdkafka/2.16.0", 1_790_000_000_000),
 	}}
 	c := admintest.Start(t, two.broker(2), one.broker(1))
+	//nolint:dupword // columns
 	want := strings.Join([]string{
 		"CONNECTION-ID                                   PRINCIPAL         CLIENT-ADDRESS   PORT   LISTENER  PROTOCOL  SOFTWARE                 CONNECTED-SINCE",
 		"0:0:0:0:0:0:0:1:9092-0:0:0:0:0:0:0:1:45272-2-1  -                 0:0:0:0:0:0:0:1  45272  SASL_SSL  SASL_SSL  -                        -",
@@ -155,7 +156,7 @@ func TestFiltersArePassedOnWhenGiven(t *testing.T) {
 		t.Errorf("request = %+v", l.last)
 	}
 	run(t, "brokerlab", "connections", "list", "--bootstrap-server", c.Addr(0), "--listener", "SSL")
-	if r, ok := l.last.(*protocol.ListClientConnectionsRequest); !ok || r.PrincipalFilter != nil || r.ClientAddressFilter != nil || *r.ListenerFilter != "SSL" {
+	if r, ok = l.last.(*protocol.ListClientConnectionsRequest); !ok || r.PrincipalFilter != nil || r.ClientAddressFilter != nil || *r.ListenerFilter != "SSL" {
 		t.Errorf("request = %+v", l.last)
 	}
 	run(t, "brokerlab", "connections", "list", "--bootstrap-server", c.Addr(0), "--wide", "--client-address", "10.0.0.0/8", "--software", "x", "--protocol", "SSL")
