@@ -156,8 +156,18 @@ func admitDeleteTopics(e *Engine, req *kmsg.DeleteTopicsRequest) (passage, error
 				e.topics.remove(name)
 			}
 		}
+		nameless(r.Topics)
 		return r, nil
 	}}, nil
+}
+
+// nameless gives unknown topic ids no name, as Kafka does, instead of an empty one.
+func nameless(topics []kmsg.DeleteTopicsResponseTopic) {
+	for i := range topics {
+		if t := &topics[i]; t.ErrorCode == kerr.UnknownTopicID.Code && t.Topic != nil && *t.Topic == "" {
+			t.Topic = nil
+		}
+	}
 }
 
 // admitCreatePartitions bounds the count, which the data plane believes. It goes to the controller.

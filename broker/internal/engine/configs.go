@@ -212,13 +212,17 @@ type resourceKey struct {
 	name string
 }
 
-// admitDescribeConfigs answers each resource once. Brokers' configs are the front door's.
+// admitDescribeConfigs refuses to describe the same resources again and again: an answer is much larger than its
+// question. Brokers' configs are the front door's.
 func admitDescribeConfigs(_ *Engine, req *kmsg.DescribeConfigsRequest) (passage, error) {
-	out := *req
-	out.Resources = distinct(req.Resources, func(r *kmsg.DescribeConfigsRequestResource) resourceKey {
+	const fewEnough = 1000
+	once := distinct(req.Resources, func(r *kmsg.DescribeConfigsRequestResource) resourceKey {
 		return resourceKey{r.ResourceType, r.ResourceName}
 	})
-	return passage{req: &out}, nil
+	if len(req.Resources) > fewEnough && len(once) < len(req.Resources) {
+		return passage{}, refuse(req, kerr.InvalidRequest, "resources are named twice")
+	}
+	return passage{req: req}, nil
 }
 
 // admitAlterConfigs checks names and values of topics' and groups' configs, which the data plane takes on trust.

@@ -163,3 +163,19 @@ func admitOffsetFetch(_ *Engine, req *kmsg.OffsetFetchRequest) (passage, error) 
 	out.Groups = distinct(req.Groups, func(g *kmsg.OffsetFetchRequestGroup) string { return g.Group })
 	return passage{req: &out}, nil
 }
+
+// admitDescribeLogDirs names the directory that the records are in, with the size of its disk.
+func admitDescribeLogDirs(e *Engine, req *kmsg.DescribeLogDirsRequest) (passage, error) {
+	return passage{req: req, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.DescribeLogDirsResponse)
+		path, total, usable := e.dir.disk()
+		if len(r.Dirs) == 0 { // a directory without partitions is one all the same
+			r.Dirs = append(r.Dirs, kmsg.NewDescribeLogDirsResponseDir())
+		}
+		for i := range r.Dirs {
+			d := &r.Dirs[i]
+			d.Dir, d.TotalBytes, d.UsableBytes = path, total, usable
+		}
+		return r, nil
+	}}, nil
+}

@@ -189,6 +189,68 @@ func TestALongPollDelaysNobodyElse(t *testing.T) {
 	do(t, c, kmsg.NewPtrListGroupsRequest())
 }
 
+func TestACallbackThatBlocksHoldsUpItsOwnClientOnly(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, Options{NodeID: 1})
+	release := make(chan struct{})
+	var blocked sync.WaitGroup
+	for range 50 {
+		c := e.Client(netip.AddrPort{}, "c")
+		blocked.Add(1)
+		c.Do(kmsg.NewPtrListGroupsRequest(), func(kmsg.Response, error) {
+			<-release
+			blocked.Done()
+		})
+	}
+	for range 50 {
+		ask[*kmsg.ListGroupsResponse](t, e, kmsg.NewPtrListGroupsRequest())
+	}
+	close(release)
+	blocked.Wait()
+}
+
+func TestALinkThatCarriedMuchIsNotKept(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, Options{NodeID: 1})
+	createTopic(t, e, "t", 1)
+	ask[*kmsg.ProduceResponse](t, e, produce(9, "t", 0, makeBatch(10_000, -1, -1, -1)))
+	eventually(t, "the producer's link is idle", func() bool { return e.leases.idleLinks() == 1 })
+	resp := ask[*kmsg.FetchResponse](t, e, fetch("t", 0))
+	if n := len(resp.Topics[0].Partitions[0].RecordBatches); n < bulkyAnswer {
+		t.Fatalf("the answer has %d bytes only", n)
+	}
+	eventually(t, "the consumer's link is closed", func() bool { return e.plane.(*kfakePlane).count() == 0 })
+}
+
+func TestAClientMayAskAgainFromItsCallback(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, Options{NodeID: 1})
+	c := e.Client(netip.AddrPort{}, "c")
+	defer c.Close()
+	done := make(chan error, 1)
+	var next func(left int)
+	next = func(left int) {
+		c.Do(kmsg.NewPtrListGroupsRequest(), func(_ kmsg.Response, err error) {
+			if err != nil || left == 0 {
+				done <- err
+				return
+			}
+			next(left - 1)
+		})
+	}
+	next(1000)
+	if err := <-done; err != nil {
+		t.Errorf("Do() from a callback = %v", err)
+	}
+	got := make(chan error, 2)
+	c.Do(fetch("missing", 0), func(_ kmsg.Response, err error) { got <- err })
+	c.Do(fetch("missing", 0), func(_ kmsg.Response, err error) { got <- err })
+	first, second := <-got, <-got
+	if !errors.Is(first, errBusy) && !errors.Is(second, errBusy) && (first != nil || second != nil) {
+		t.Errorf("two requests at once = %v and %v, want the second answered or refused", first, second)
+	}
+}
+
 func TestAnOpenShareSessionKeepsItsLink(t *testing.T) {
 	t.Parallel()
 	e := openEngine(t, Options{NodeID: 1})

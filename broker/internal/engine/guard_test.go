@@ -157,12 +157,32 @@ func TestTopicIDsFollowCreationAndDeletion(t *testing.T) {
 	got := map[[16]byte]int16{}
 	for _, topic := range resp.Topics {
 		got[topic.TopicID] = topic.ErrorCode
+		if known := topic.Topic != nil; known != (topic.ErrorCode == 0) {
+			t.Errorf("id %x was answered with a name: %t", topic.TopicID, known)
+		}
 	}
 	if len(got) != 3 || got[id] != 0 || got[[16]byte{9}] != kerr.UnknownTopicID.Code || got[[16]byte{8}] != kerr.UnknownTopicID.Code {
 		t.Errorf("deleting one known and two unknown ids = %v", got)
 	}
 	if name, ok := e.TopicName(id); ok {
 		t.Errorf("TopicName(deleted topic) = %q", name)
+	}
+}
+
+func TestLogDirsAreTheOnesConfigured(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	e := openEngine(t, Options{NodeID: 1, Dir: dir})
+	for _, topics := range []int{0, 1} {
+		if topics > 0 {
+			createTopic(t, e, "t", 1)
+		}
+		req := kmsg.NewPtrDescribeLogDirsRequest()
+		req.Version = 4
+		resp := ask[*kmsg.DescribeLogDirsResponse](t, e, req)
+		if len(resp.Dirs) != 1 || resp.Dirs[0].Dir != dir || resp.Dirs[0].TotalBytes <= 0 || len(resp.Dirs[0].Topics) != topics {
+			t.Errorf("log dirs with %d topics = %+v, want %s with its size", topics, resp.Dirs, dir)
+		}
 	}
 }
 

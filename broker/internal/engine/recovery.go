@@ -116,6 +116,18 @@ func (d *dataDir) release() error {
 	return d.lock.Close()
 }
 
+// disk tells the directory and the size of its disk, -1 when that is not known.
+func (d *dataDir) disk() (path string, total, usable int64) {
+	if d == nil {
+		return "memory", -1, -1
+	}
+	var s unix.Statfs_t
+	if err := unix.Statfs(d.path, &s); err != nil {
+		return d.path, -1, -1
+	}
+	return d.path, int64(s.Blocks) * s.Bsize, int64(s.Bavail) * s.Bsize
+}
+
 // seqWindow is what one producer sent last to one partition, in kfake's own file format.
 type seqWindow struct {
 	PID     int64              `json:"pid"`

@@ -48,7 +48,7 @@ func rules() map[int16]rule {
 		int16(kmsg.AlterConfigs):               {admit: on(admitAlterConfigs)},
 		int16(kmsg.IncrementalAlterConfigs):    {admit: on(admitIncrementalAlterConfigs)},
 		int16(kmsg.ListConfigResources):        {},
-		int16(kmsg.DescribeLogDirs):            {},
+		int16(kmsg.DescribeLogDirs):            {admit: on(admitDescribeLogDirs)},
 		int16(kmsg.ElectLeaders):               {admit: on(admitElectLeaders)},
 		int16(kmsg.AlterPartitionAssignments):  {admit: on(admitAlterPartitionAssignments)},
 		int16(kmsg.ListPartitionReassignments): {},
