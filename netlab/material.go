@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/brokerlab/brokerlab/netlab/netns"
 	"github.com/brokerlab/brokerlab/netlab/topology"
 )
 
@@ -148,7 +149,21 @@ func (h home) writeHosts(lab *topology.Lab) error {
 			fmt.Fprintf(&b, "%s %s\n", a, lab.Nodes[i].Name)
 		}
 	}
-	return os.WriteFile(h.path("hosts"), []byte(b.String()), 0o644) //nolint:gosec // like /etc/hosts
+	if err := os.WriteFile(h.path("hosts"), []byte(b.String()), 0o644); err != nil { //nolint:gosec // like /etc/hosts
+		return err
+	}
+	// Without this a program that asks for any other name would wait for the machine's name server, which it cannot reach.
+	const nobody = "# a lab has no DNS\nnameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
+	return os.WriteFile(h.path("resolv.conf"), []byte(nobody), 0o644) //nolint:gosec // like /etc/resolv.conf
+}
+
+// view is what programs in the lab see of the machine's files: the lab's names, and no lab's namespaces, which they
+// would keep alive.
+func (h home) view() netns.View {
+	return netns.View{
+		Files: map[string]string{"/etc/hosts": h.path("hosts"), "/etc/resolv.conf": h.path("resolv.conf")},
+		Hide:  h.root(),
+	}
 }
 
 // anonymous names the properties of a listener where nobody logs in.

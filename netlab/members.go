@@ -254,7 +254,7 @@ func (l *Lab) Exec(ctx context.Context, in string, c Command) error {
 	cmd.Env, cmd.Dir = append(os.Environ(), c.Env...), c.Dir
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(into.Fd())}
-	if err := ns.Start(netns.View{Hosts: l.home.path("hosts"), Hide: l.home.root()}, cmd.Start); err != nil {
+	if err := ns.Start(l.home.view(), cmd.Start); err != nil {
 		return err
 	}
 	return cmd.Wait()

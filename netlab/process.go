@@ -90,7 +90,7 @@ func (p *process) launch() error {
 	cmd.Dir, cmd.Env = folder, append(os.Environ(), p.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, UseCgroupFD: true, CgroupFD: int(group.Fd())}
-	err = p.ns.Start(netns.View{Hosts: p.home.path("hosts"), Hide: p.home.root()}, cmd.Start)
+	err = p.ns.Start(p.home.view(), cmd.Start)
 	if err != nil {
 		return err
 	}

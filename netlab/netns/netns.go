@@ -177,20 +177,26 @@ func (h *Handle) Close() error {
 
 // View is what a process started with [Handle.Start] sees of the machine's files.
 type View struct {
-	// Hosts is a file that takes the place of /etc/hosts; "" leaves the machine's.
-	Hosts string
+	// Files take the place of others: /etc/hosts, say. What the machine does not have is not replaced.
+	Files map[string]string
 	// Hide is a folder whose mounts the process does not get. A process with mounts of its own holds what they
 	// hold: without this, a broker of one lab would keep the namespaces of all labs alive.
 	Hide string
 }
 
-// Start starts a process in the namespace. With a view the process has mounts of its own.
+// Start calls start, which starts a process, on a thread of its own in the namespace; the process has mounts of its own
+// where it needs a view. The handle's own thread is free meanwhile.
 func (h *Handle) Start(view View, start func() error) error {
+	h.mu.RLock() // the namespace stays open
+	defer h.mu.RUnlock()
+	if h.done {
+		return fmt.Errorf("enter namespace %s: %w", h.path, ErrClosed)
+	}
 	return onThread(func() error {
 		if err := netns.Set(h.ns); err != nil {
 			return fmt.Errorf("enter namespace %s: %w", h.path, err)
 		}
-		if view != (View{}) {
+		if len(view.Files) > 0 || view.Hide != "" {
 			if err := view.apply(); err != nil {
 				return err
 			}
@@ -219,15 +225,14 @@ func (v View) apply() error {
 			}
 		}
 	}
-	if v.Hosts == "" {
-		return nil
-	}
-	hosts, err := filepath.EvalSymlinks("/etc/hosts")
-	if err != nil {
-		return nil //nolint:nilerr // a machine without /etc/hosts has nothing to put ours over
-	}
-	if err := unix.Mount(v.Hosts, hosts, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("bind %s over %s: %w", v.Hosts, hosts, err)
+	for over, file := range v.Files {
+		target, err := filepath.EvalSymlinks(over)
+		if err != nil {
+			continue // a mount needs something to be put over
+		}
+		if err := unix.Mount(file, target, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("bind %s over %s: %w", file, target, err)
+		}
 	}
 	return nil
 }

@@ -14,28 +14,37 @@ import (
 
 func newLabExec(env Env) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "exec FILE|NAME NODE|SUBNET -- COMMAND [ARG …]",
+		Use:   "exec [FILE|NAME] NODE|SUBNET -- COMMAND [ARG …]",
 		Short: "Run a program in the network of a node or subnet",
-		Long: `Run a program in the network namespace of a node or subnet, where it finds the nodes by name. A lab's router is
-called router. The lab may be left out where only one is up.
+		Long: `Run a program in the network namespace of a node or subnet, where it finds the nodes by name; there is no
+DNS. A lab's router is called router. The lab may be left out where only one is up.
 
 Exit status: that of the program; 126 when it cannot be run, 127 when it is not found, 128 and the signal's number
 when a signal ended it.`,
 		Example: "  sudo brokerlab lab exec quickstart office -- kcat -L -b broker1:9092\n  sudo brokerlab lab exec broker1 -- ss -ltn",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			dash := c.ArgsLenAtDash()
-			if dash < 0 { // a shell's habit: everything after the node is the command
-				dash = min(2, len(args)-1)
-				if names, err := netlab.List(netlab.Options{}); err == nil && len(names) == 1 && args[0] != names[0] && !isFile(args[0]) {
-					dash = 1
-				}
-			}
-			return labExec(c.Context(), env, args[:dash], args[dash:])
+			where, program := splitExec(args)
+			return labExec(c.Context(), env, where, program)
 		},
 	}
 	c.Flags().SetInterspersed(false) // flags of the program are the program's
 	return c
+}
+
+// splitExec tells the place from the program: by the first --, or else by how many labs there are.
+func splitExec(args []string) (where, program []string) {
+	for i, arg := range args[:min(3, len(args))] {
+		if arg == "--" {
+			return args[:i], args[i+1:]
+		}
+	}
+	names, err := netlab.List(netlab.Options{})
+	if err == nil && len(names) == 1 && args[0] != names[0] && !isFile(args[0]) {
+		return args[:1], args[1:]
+	}
+	n := min(2, len(args))
+	return args[:n], args[n:]
 }
 
 func labExec(ctx context.Context, env Env, where, program []string) error {
