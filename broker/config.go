@@ -1,10 +1,16 @@
 package broker
 
 import (
+	"cmp"
 	"crypto/tls"
-	"io"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/brokerlab/brokerlab/broker/internal/api"
+	"github.com/brokerlab/brokerlab/broker/internal/kafkaconfig"
 	"github.com/brokerlab/brokerlab/broker/internal/sasl"
 )
 
@@ -25,32 +31,35 @@ func (p Protocol) TLS() bool { return p == SSL || p == SASLSSL }
 // SASL tells whether clients authenticate by SASL.
 func (p Protocol) SASL() bool { return p == SASLPlaintext || p == SASLSSL }
 
-// Config is a broker's whole configuration, read and validated by [LoadConfig].
+// Config is a broker's whole configuration, as [LoadConfig] reads it from
+// properties: validated, defaults filled in, key stores loaded. What the
+// properties mean stands at the fields of the types that they are read into;
+// [ConfigReference] prints it. A Config is not changed once a broker has it.
 type Config struct {
 	NodeID                   int32
 	ClusterID                string // "" = the broker chooses and keeps one
 	Rack                     string
-	Listeners                []ListenerConfig
-	InterBrokerListener      string
-	LogDirs                  []string // empty: nothing is kept
+	Listeners                []ListenerConfig // at least one, those of controllers left out
+	InterBrokerListener      string           // name of one of Listeners
+	LogDirs                  []string         // empty: nothing is kept
 	NumIOThreads             int
 	Backlog                  int
 	MaxRequestBytes          int
 	IdleTimeout              time.Duration // 0: never
 	FailedAuthDelay          time.Duration
-	SuperUsers               []string
+	SuperUsers               []string // Type:name
 	AutoCreateTopics         bool
 	NumPartitions            int32
 	DefaultReplicationFactor int16
 	SyncWrites               bool // log.flush.interval.messages=1
 	MetadataVersion          string
-	MetricsListener          string
+	MetricsListener          string // host:port, "" is none
 	KernelAccounting         string // auto, require, off, lab:<socket>
 	APIsEnabled              bool
 	ListClientConnectionsKey int16
 
-	Properties map[string]string // every key as given (overrides applied)
-	Ignored    []string          // keys of Kafka that have no use here
+	Properties map[string]string // every key as given, overrides applied
+	Ignored    []string          // keys of Kafka that have no use here, sorted
 	Warnings   []string          // to be logged at the start
 }
 
@@ -58,27 +67,258 @@ type Config struct {
 type ListenerConfig struct {
 	Name           string // upper case
 	Protocol       Protocol
-	Host           string // "" = all addresses
+	Host           string // "" = all addresses; IPv6 without brackets
 	Port           int    // 0 = chosen by the kernel
 	AdvertisedHost string // "" = the machine's name
 	AdvertisedPort int    // 0 = the bound port
 	Threads        int
 	MaxAuthFrame   int
-	TLS            *tls.Config  // nil without TLS
-	Principals     *sasl.Mapper // of certificates; nil without TLS
-	Mechanisms     []string     // SASL listeners
-	Plain          map[string]string
-	MaxReauth      map[string]time.Duration // by mechanism; absent = none
+	TLS            *tls.Config              // nil without TLS
+	Principals     *sasl.Mapper             // of client certificates; nil without TLS
+	Mechanisms     []string                 // of SASL listeners
+	Plain          map[string]string        // password by user, for PLAIN
+	MaxReauth      map[string]time.Duration // by mechanism; absent is no limit
 }
 
-// LoadConfig reads a server.properties file ("" = none) and key=value overrides.
-func LoadConfig(path string, overrides []string, strict bool) (*Config, error) { return &Config{}, nil }
+// PropertyError is one problem of a configuration.
+type PropertyError struct {
+	Where string // "server.properties:12", "-o", or "" when nothing was given
+	Key   string
+	Err   error
+}
 
-// TLSConfig loads the key stores of a listener anew, with the dynamic configs
-// given on top of the file's.
+func (e *PropertyError) Error() string {
+	if e.Where == "" {
+		return fmt.Sprintf("%s: %v", e.Key, e.Err)
+	}
+	return fmt.Sprintf("%s: %s: %v", e.Where, e.Key, e.Err)
+}
+
+func (e *PropertyError) Unwrap() error { return e.Err }
+
+// LoadConfig reads a server.properties file ("" is none) and key=value
+// overrides, which win. With strict, unknown keys are problems instead of
+// warnings.
+//
+// The error joins all problems, each a [*PropertyError] with its file, line and
+// key. Key and trust stores are loaded, so that a broker made of the result does
+// not find out later that one is missing. Values of passwords are in no error.
+func LoadConfig(path string, overrides []string, strict bool) (*Config, error) {
+	l := &loading{settings: map[string]setting{}}
+	if path != "" {
+		if err := l.readFile(path); err != nil {
+			return nil, err
+		}
+	}
+	l.readOverrides(overrides)
+	c := &Config{Properties: map[string]string{}}
+	for key, s := range l.settings {
+		c.Properties[key] = s.value
+	}
+	var p properties
+	l.decode(&p, scope{})
+	c.apply(l, p)
+	controllers := l.controllers(p)
+	l.decode(&listenerProperties{}, scope{}) // checked even where no listener reads them
+	c.Listeners = l.listeners(p, controllers)
+	c.InterBrokerListener = l.interBroker(p, c.Listeners)
+	l.classify(c, controllers, strict)
+	c.Warnings = append(c.Warnings, l.warnings...)
+	slices.Sort(c.Ignored)
+	if len(l.problems) > 0 {
+		return nil, l.joined()
+	}
+	return c, nil
+}
+
+// TLSConfig loads the key and trust stores of a listener anew, with dynamic
+// configs (names without prefix) on top of the file's. The same rules hold as
+// at the start.
 func (c *Config) TLSConfig(listener string, dynamic map[string]string) (*tls.Config, error) {
-	return nil, nil
+	l := &loading{settings: map[string]setting{}}
+	for key, value := range c.Properties {
+		l.settings[key] = setting{value: value}
+	}
+	prefix := "listener.name." + strings.ToLower(listener) + "."
+	for key, value := range dynamic {
+		l.settings[prefix+key] = setting{value: value}
+	}
+	i := slices.IndexFunc(c.Listeners, func(lc ListenerConfig) bool { return lc.Name == listener })
+	if i < 0 {
+		return nil, fmt.Errorf("no listener %s", listener)
+	}
+	config := l.tls(c.Listeners[i].Name, c.Listeners[i].Protocol)
+	if len(l.problems) > 0 {
+		return nil, l.joined()
+	}
+	return config, nil
 }
 
-// ConfigReference prints the manual of every property, as Markdown.
-func ConfigReference(w io.Writer) error { return nil }
+// apply copies what needs no more than a conversion, and checks what belongs
+// together.
+func (c *Config) apply(l *loading, p properties) {
+	c.NodeID = p.NodeID
+	if id, given := l.settings["broker.id"]; given {
+		switch _, both := l.settings["node.id"]; {
+		case !both:
+			c.NodeID = p.BrokerID
+		case p.BrokerID != p.NodeID:
+			l.problem("broker.id", "node.id and broker.id must be the same, but are %d and %s; broker.id is deprecated", p.NodeID, id.value)
+		}
+	}
+	if c.NodeID < 0 {
+		l.problem("broker.id", "must be at least 0")
+	}
+	c.ClusterID, c.Rack = p.ClusterID, p.Rack
+	if strings.ContainsFunc(c.ClusterID, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		l.problem("cluster.id", "%q has characters that are not visible ASCII", c.ClusterID)
+	}
+	if c.LogDirs = p.LogDirs; len(c.LogDirs) == 0 {
+		c.LogDirs = p.LogDir
+	}
+	c.NumIOThreads, c.Backlog, c.MaxRequestBytes = p.NumIOThreads, p.Backlog, p.MaxRequestBytes
+	c.FailedAuthDelay = time.Duration(p.FailedAuthDelay) * time.Millisecond
+	c.IdleTimeout = l.milliseconds("connections.max.idle.ms", p.IdleTimeout)
+	if c.IdleTimeout > 0 && c.FailedAuthDelay >= c.IdleTimeout {
+		l.problem("connection.failed.authentication.delay.ms", "%d must be less than connections.max.idle.ms, which is %d", p.FailedAuthDelay, p.IdleTimeout)
+	}
+	c.SuperUsers = l.superUsers(p.SuperUsers)
+	c.AutoCreateTopics, c.NumPartitions = p.AutoCreateTopics, p.NumPartitions
+	c.DefaultReplicationFactor = int16(p.DefaultReplicationFactor)
+	if p.DefaultReplicationFactor < 1 || p.DefaultReplicationFactor > 1 {
+		l.problem("default.replication.factor", "%d is not possible: there is one broker (allowed: 1)", p.DefaultReplicationFactor)
+	}
+	c.SyncWrites = p.FlushInterval == 1
+	c.MetadataVersion = p.MetadataVersion
+	if _, err := api.ParseMetadataVersion(p.MetadataVersion); err != nil {
+		l.problem("metadata.version", "%w", err)
+	}
+	c.MetricsListener, c.KernelAccounting = p.MetricsListener, p.KernelAccounting
+	l.checkAddress("metrics.listener", p.MetricsListener)
+	socket, isLab := strings.CutPrefix(p.KernelAccounting, "lab:")
+	if isLab && socket == "" || !isLab && !slices.Contains([]string{"auto", "require", "off"}, p.KernelAccounting) {
+		l.problem("kernel.accounting", "%q is not one of auto, require, off, lab:<socket>", p.KernelAccounting)
+	}
+	c.APIsEnabled = p.APIsEnabled
+	if p.ListClientConnectionsKey < 1 || p.ListClientConnectionsKey > 1<<15-1 {
+		l.problem("list.client.connections.api.key", "%d is no API key (allowed: 1 to 32767)", p.ListClientConnectionsKey)
+	}
+	c.ListClientConnectionsKey = int16(p.ListClientConnectionsKey)
+}
+
+// loading is one run of [LoadConfig]: the settings, and what was found about
+// them.
+type loading struct {
+	file     string
+	settings map[string]setting
+	problems []*PropertyError
+	warnings []string
+}
+
+// setting is a value and where it was given.
+type setting struct {
+	value string
+	where string
+	line  int // in the file; overrides come after all lines
+}
+
+// problem notes a problem with a key. A key that is not given is reported with
+// the file.
+func (l *loading) problem(key, format string, args ...any) {
+	where := l.file
+	if s, ok := l.settings[key]; ok {
+		where = s.where
+	}
+	l.problems = append(l.problems, &PropertyError{Where: where, Key: key, Err: fmt.Errorf(format, args...)})
+}
+
+func (l *loading) warn(key, format string, args ...any) {
+	e := PropertyError{Where: l.file, Key: key, Err: fmt.Errorf(format, args...)}
+	if s, ok := l.settings[key]; ok {
+		e.Where = s.where
+	}
+	l.warnings = append(l.warnings, e.Error())
+}
+
+// joined is all problems in order of line, each said once.
+func (l *loading) joined() error {
+	slices.SortStableFunc(l.problems, func(a, b *PropertyError) int {
+		return cmp.Or(cmp.Compare(l.settings[a.Key].line, l.settings[b.Key].line), strings.Compare(a.Key, b.Key))
+	})
+	var all []error
+	said := map[string]bool{}
+	for _, p := range l.problems {
+		if !said[p.Error()] {
+			all = append(all, p)
+		}
+		said[p.Error()] = true
+	}
+	return errors.Join(all...)
+}
+
+// milliseconds is a duration of which a negative one is none, told as 0.
+func (l *loading) milliseconds(key string, n int64) time.Duration {
+	const most = int64(1<<63-1) / int64(time.Millisecond)
+	switch {
+	case n == 0:
+		l.problem(key, "0 would close every connection at once; use -1 for never")
+	case n < 0:
+		return 0
+	}
+	return time.Duration(min(n, most)) * time.Millisecond
+}
+
+// superUsers reads Type:name entries between semicolons.
+func (l *loading) superUsers(text string) []string {
+	var users []string
+	for entry := range strings.SplitSeq(text, ";") {
+		entry = strings.TrimSpace(entry)
+		switch {
+		case entry == "":
+		case !strings.Contains(entry, ":"):
+			l.problem("super.users", "expected a string in format principalType:principalName but got %s", entry)
+		default:
+			users = append(users, entry)
+		}
+	}
+	return users
+}
+
+// scope is where a value is looked for: a listener (upper case), a mechanism of
+// it, or everywhere.
+type scope struct{ listener, mechanism string }
+
+// keys lists the names a property may have in the scope, the one that wins first.
+func (s scope) keys(name string) []string {
+	mechanism := strings.ToLower(s.mechanism)
+	var keys []string
+	if s.listener != "" {
+		prefix := "listener.name." + strings.ToLower(s.listener) + "."
+		if mechanism != "" {
+			keys = append(keys, prefix+mechanism+"."+name)
+		}
+		keys = append(keys, prefix+name)
+	}
+	if mechanism != "" {
+		keys = append(keys, mechanism+"."+name)
+	}
+	return append(keys, name)
+}
+
+// lookup finds the key that sets a property in a scope.
+func (l *loading) lookup(name string, s scope) (key string, value setting, ok bool) {
+	for _, key := range s.keys(name) {
+		if value, ok = l.settings[key]; ok {
+			return key, value, true
+		}
+	}
+	return name, setting{}, false
+}
+
+// shown is a value as it may be printed.
+func shown(name, value string) string {
+	if c, ok := kafkaconfig.Lookup(name); ok && c.Sensitive() {
+		return "[hidden]"
+	}
+	return value
+}

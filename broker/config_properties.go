@@ -1,0 +1,257 @@
+package broker
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/brokerlab/brokerlab/broker/internal/kafkaconfig"
+)
+
+// properties are the broker's properties as they are written; [Config] is what
+// comes of them. Each field's comment is the property's manual, printed by
+// [ConfigReference]. Defaults are Kafka 4.4's unless a tag gives another.
+type properties struct {
+	// NodeID is the broker's id in the cluster. It is kept in log.dirs, and a directory of
+	// another id is refused.
+	NodeID int32 `property:"node.id" default:"1"`
+	// BrokerID is the old name of node.id.
+	BrokerID int32 `property:"broker.id" default:"0"`
+	// ClusterID is the cluster's id as clients see it. Without it the broker makes one up, and
+	// keeps it in log.dirs.
+	ClusterID string `property:"cluster.id" default:""`
+	// Rack is the broker's rack, shown in Metadata.
+	Rack string `property:"broker.rack"`
+	// ProcessRoles is only looked at for controller: a file of a controller alone is refused.
+	ProcessRoles []string `property:"process.roles" default:"broker"`
+	// ControllerListeners names listeners that are left out, as there is no controller; so a
+	// server.properties of Kafka in combined mode can be used as it is.
+	ControllerListeners []string `property:"controller.listener.names" default:""`
+
+	// Listeners are the addresses to listen at, NAME://host:port between commas. An empty host is
+	// all addresses of IPv4 and IPv6; IPv6 addresses stand in brackets. Port 0 is chosen by the
+	// kernel. Two listeners may have the same port if one has an IPv4 and the other an IPv6 address.
+	Listeners []string `property:"listeners"`
+	// AdvertisedListeners are the addresses that clients are told, by listener name. A listener
+	// that is not named is advertised by its own host and port.
+	AdvertisedListeners []string `property:"advertised.listeners" default:""`
+	// ProtocolMap gives each listener name its security protocol: PLAINTEXT, SSL,
+	// SASL_PLAINTEXT or SASL_SSL. The protocols' own names need no entry unless the property is set.
+	ProtocolMap string `property:"listener.security.protocol.map"`
+	// InterBrokerListener is the listener that other brokers would use. It must exist when it is
+	// given; there is no traffic between brokers yet.
+	InterBrokerListener string `property:"inter.broker.listener.name"`
+	// InterBrokerProtocol may be given instead of inter.broker.listener.name.
+	InterBrokerProtocol string `property:"security.inter.broker.protocol"`
+
+	// LogDirs is where topics and metadata are kept. Without it nothing is kept over a restart.
+	LogDirs []string `property:"log.dirs" default:""`
+	// LogDir is used when log.dirs is absent.
+	LogDir []string `property:"log.dir" default:""`
+	// FlushInterval of 1 makes every batch durable before it is acknowledged, at two fsyncs each;
+	// any other value leaves that to the kernel, as Kafka does.
+	FlushInterval int64 `property:"log.flush.interval.messages"`
+
+	// NumIOThreads bounds the requests that are worked at the same time. One that waits, such as
+	// a long poll, does not count.
+	NumIOThreads int `property:"num.io.threads"`
+	// Backlog is the length of each listener's accept queue. The kernel bounds it by
+	// net.core.somaxconn.
+	Backlog int `property:"socket.listen.backlog.size"`
+	// MaxRequestBytes is the largest request; a larger one closes the connection.
+	MaxRequestBytes int `property:"socket.request.max.bytes"`
+	// IdleTimeout closes connections on which nothing has happened for so many milliseconds.
+	// Negative is never. There is no listener override, as in Kafka.
+	IdleTimeout int64 `property:"connections.max.idle.ms"`
+	// FailedAuthDelay is how many milliseconds the answer to a failed authentication, and the
+	// close after it, are held back.
+	FailedAuthDelay int32 `property:"connection.failed.authentication.delay.ms"`
+
+	// SuperUsers are principals, Type:name between semicolons, that ACLs do not bind. There are no
+	// ACLs yet: it is checked and kept.
+	SuperUsers string `property:"super.users" default:""`
+	// AutoCreateTopics makes a topic that a client asks for.
+	AutoCreateTopics bool `property:"auto.create.topics.enable"`
+	// NumPartitions is how many partitions a topic has that is created without a number.
+	NumPartitions int32 `property:"num.partitions"`
+	// DefaultReplicationFactor can only be 1 with one broker.
+	DefaultReplicationFactor int32 `property:"default.replication.factor"`
+
+	// MetadataVersion is the level of a new cluster, by Kafka's name; an existing one keeps its own.
+	MetadataVersion string `property:"metadata.version" default:"4.4-IV2"`
+	// MetricsListener is the host:port where metrics for Prometheus and /healthz are served; empty
+	// is nowhere.
+	MetricsListener string `property:"metrics.listener" default:""`
+	// KernelAccounting is who counts connections in the kernel: auto (BPF, else sock_diag), require (BPF, or
+	// the start fails), off, or lab:<socket> (the owner of the lab, asked over its Unix socket).
+	KernelAccounting string `property:"kernel.accounting" default:"auto"`
+	// APIsEnabled serves brokerlab's own requests (keys from 10001 on) beside Kafka's.
+	APIsEnabled bool `property:"brokerlab.apis.enable" default:"true"`
+	// ListClientConnectionsKey is the API key of KIP-1329's ListClientConnections. Kafka has
+	// since given 93 to another request.
+	ListClientConnectionsKey int32 `property:"list.client.connections.api.key" default:"93"`
+}
+
+// listenerProperties can be given for all listeners, or for one with the prefix
+// listener.name.<name in lower case>.
+type listenerProperties struct {
+	// Threads is how many loops serve the listener's connections.
+	Threads int `property:"num.network.threads"`
+	// MaxAuthFrame is the largest request before authentication is complete, on SASL listeners.
+	MaxAuthFrame int `property:"sasl.server.max.receive.size"`
+	// Mechanisms are the SASL mechanisms on offer: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. The default
+	// is GSSAPI, as in Kafka, which is not supported: a SASL listener must say what it offers.
+	Mechanisms []string `property:"sasl.enabled.mechanisms"`
+	// JAAS holds the users of PLAIN, in Kafka's form: org.apache.kafka.common.security.plain.PlainLoginModule
+	// required user_alice="secret"; The mechanism stands before it: listener.name.<name>.plain.sasl.jaas.config, or
+	// plain.sasl.jaas.config for all listeners. SCRAM users are made at run time (kafka-configs --alter).
+	JAAS string `property:"sasl.jaas.config" mechanism:"true"`
+	// MaxReauth is how many milliseconds after which clients must authenticate again; 0 is never.
+	// It can be given for one mechanism: listener.name.<name>.scram-sha-256.connections.max.reauth.ms.
+	MaxReauth int64 `property:"connections.max.reauth.ms" mechanism:"true"`
+
+	// ClientAuth is whether clients present a certificate: none, requested, required. On a
+	// SASL_SSL listener only the value with the listener's prefix counts.
+	ClientAuth string `property:"ssl.client.auth"`
+	// MappingRules turn the subject of a client's certificate into a principal name. Look-around,
+	// back-references, possessive quantifiers and nested character classes in patterns are refused.
+	MappingRules string `property:"ssl.principal.mapping.rules"`
+	// EnabledProtocols are TLSv1.2 and TLSv1.3; older ones are not offered.
+	EnabledProtocols []string `property:"ssl.enabled.protocols"`
+	// CipherSuites are the suites on offer by Java's names; empty is Go's choice. Those of TLS 1.3
+	// cannot be chosen one by one.
+	CipherSuites []string `property:"ssl.cipher.suites"`
+	// KeystoreType is JKS, PKCS12 or PEM. A JKS or PKCS12 file may be of the other kind, as in Java.
+	KeystoreType string `property:"ssl.keystore.type"`
+	// KeystoreLocation is the file with the private key and its certificate chain.
+	KeystoreLocation string `property:"ssl.keystore.location"`
+	// KeystorePassword opens a JKS or PKCS12 key store; PEM has none.
+	KeystorePassword string `property:"ssl.keystore.password"`
+	// KeyPassword opens the private key, if its password is not the store's.
+	KeyPassword string `property:"ssl.key.password"`
+	// Key is the private key as PEM text, PKCS#8.
+	Key string `property:"ssl.keystore.key"`
+	// Chain is the certificate chain of ssl.keystore.key as PEM text.
+	Chain string `property:"ssl.keystore.certificate.chain"`
+	// TruststoreType is JKS, PKCS12 or PEM.
+	TruststoreType string `property:"ssl.truststore.type"`
+	// TruststoreLocation is the file with the certificates that clients' certificates must lead to.
+	// Without one the system's are trusted.
+	TruststoreLocation string `property:"ssl.truststore.location"`
+	// TruststorePassword opens the trust store; PEM has none.
+	TruststorePassword string `property:"ssl.truststore.password"`
+	// TruststoreCertificates are trusted certificates as PEM text.
+	TruststoreCertificates string `property:"ssl.truststore.certificates"`
+}
+
+// property is what a field's tags say.
+type property struct {
+	name         string
+	byMechanism  bool
+	defaultValue string
+	index        int
+}
+
+// propertiesOf lists the properties that a struct is read from.
+func propertiesOf(t reflect.Type) []property {
+	var list []property
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		p := property{name: tag.Get("property"), byMechanism: tag.Get("mechanism") != "", index: i}
+		if value, ours := tag.Lookup("default"); ours {
+			p.defaultValue = value
+		} else if c, ok := kafkaconfig.Lookup(p.name); ok && c.Default != nil {
+			p.defaultValue = *c.Default
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// obeyed finds a property of ours by name.
+func obeyed(name string) (p property, perListener, ok bool) {
+	named := func(p property) bool { return p.name == name }
+	broker := propertiesOf(reflect.TypeFor[properties]())
+	if i := slices.IndexFunc(broker, named); i >= 0 {
+		return broker[i], false, true
+	}
+	listener := propertiesOf(reflect.TypeFor[listenerProperties]())
+	if i := slices.IndexFunc(listener, named); i >= 0 {
+		return listener[i], true, true
+	}
+	return property{}, false, false
+}
+
+// decode fills a struct of properties from the settings of a scope. Values that
+// cannot be used become problems, and the field gets its default.
+func (l *loading) decode(into any, s scope) {
+	v := reflect.ValueOf(into).Elem()
+	for _, p := range propertiesOf(v.Type()) {
+		in := s
+		if !p.byMechanism {
+			in.mechanism = ""
+		}
+		key, given, ok := l.lookup(p.name, in)
+		value := p.defaultValue
+		if ok {
+			if err := check(p.name, given.value); err != nil {
+				l.problem(key, "%w", err)
+			} else {
+				value = given.value
+			}
+		}
+		if err := set(v.Field(p.index), value); err != nil {
+			l.problem(key, "%w", err)
+		}
+	}
+}
+
+// check holds a value to Kafka's own rules, if it is a property of Kafka's.
+func check(name, value string) error {
+	c, ok := kafkaconfig.Lookup(name)
+	if !ok {
+		return nil
+	}
+	err := c.Check(value)
+	invalid, ok := errors.AsType[*kafkaconfig.InvalidError](err)
+	if !ok || invalid.Why == "" {
+		return err
+	}
+	text := shown(name, value) + ": " + invalid.Why
+	if c.Min != nil {
+		text += " (allowed: from " + strconv.FormatFloat(*c.Min, 'f', -1, 64)
+		if c.Max != nil {
+			text += " to " + strconv.FormatFloat(*c.Max, 'f', -1, 64)
+		}
+		text += ")"
+	}
+	return errors.New(text)
+}
+
+// set converts a value that has passed check.
+func set(field reflect.Value, value string) error {
+	switch field.Kind() {
+	case reflect.String:
+		field.SetString(value)
+	case reflect.Bool:
+		switch {
+		case strings.EqualFold(value, "true"):
+			field.SetBool(true)
+		case !strings.EqualFold(value, "false"):
+			return errors.New(value + ": expected true or false")
+		}
+	case reflect.Slice:
+		field.Set(reflect.ValueOf(kafkaconfig.SplitList(value)))
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		n, err := strconv.ParseInt(value, 10, field.Type().Bits())
+		if err != nil {
+			return errors.New(value + ": not a whole number in range")
+		}
+		field.SetInt(n)
+	default:
+		return errors.New("unexpected kind of field " + field.Kind().String())
+	}
+	return nil
+}
