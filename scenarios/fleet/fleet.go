@@ -214,7 +214,7 @@ func makeReady(plan *Plan) ([]*group, error) {
 			return nil, err
 		}
 		if g.behaviour() == HalfHello {
-			if g.flight, err = clientHello(g.config); err != nil {
+			if g.flight, err = ClientHello(g.config); err != nil {
 				return nil, fmt.Errorf("group %q: make a ClientHello: %w", g.Name, err)
 			}
 		}

@@ -164,8 +164,8 @@ func oneRecord(now time.Time, value []byte) []byte {
 	return raw
 }
 
-// clientHello is the first flight that crypto/tls would send with config.
-func clientHello(config *tls.Config) ([]byte, error) {
+// ClientHello is the first flight that crypto/tls would send with config.
+func ClientHello(config *tls.Config) ([]byte, error) {
 	var c captured
 	err := tls.Client(&c, config).Handshake() //nolint:noctx // it ends at the first read, nothing is on the wire
 	if errors.Is(err, errCaptured) {

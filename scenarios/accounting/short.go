@@ -1,0 +1,41 @@
+package accounting
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/brokerlab/brokerlab/scenarios/fleet"
+	"github.com/brokerlab/brokerlab/scenarios/report"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
+)
+
+var _ = Describe("The kernel's count", Label("accounting"), func() {
+	It("misses none of many connections that end as soon as they are there", func(ctx SpecContext) {
+		s := stage.New(ctx, stage.Subnet("10.1.0.0/16", "fd00:1::/64"), stage.Broker("socket.listen.backlog.size=4096"))
+		s.NeedKernel(ctx)
+		before := s.Port(ctx, "PLAINTEXT").Gauge
+		own := s.Own(ctx, "PLAINTEXT")
+		silent, polite := s.Group("10.1.0.0/16", "PLAINTEXT", stage.Nobody, 1), s.Group("fd00:1::/64", "PLAINTEXT", stage.Nobody, 1)
+		silent.Behaviour = fleet.Silent
+		f := s.NewFleet()
+		rush, stop := context.WithTimeout(ctx, 4*time.Second)
+		defer stop()
+		Expect(f.Churn(rush, fleet.Churn{
+			Plan: fleet.Plan{Rate: float64(stage.Scale(800)), Groups: []fleet.Group{silent, polite}},
+			Hold: time.Nanosecond, How: []fleet.How{fleet.RST, fleet.FIN}, Seed: uint64(GinkgoRandomSeed()),
+		})).To(Succeed())
+		Eventually(f.UpCount).WithContext(ctx).WithTimeout(20 * time.Second).Should(BeZero())
+		stats := f.Stats()
+		report.Attach(report.Figure{Name: "connections", Value: float64(stats.Connected)})
+		Expect(stats.Connected).To(BeNumerically(">", 100))
+		Eventually(func() int64 { return s.Port(ctx, "PLAINTEXT").Gauge.Established }).
+			WithContext(ctx).WithTimeout(30 * time.Second).Should(Equal(own))
+		after := s.Port(ctx, "PLAINTEXT")
+		Expect(after.Gauge.Opened-before.Opened).To(BeEquivalentTo(stats.Connected), "opened, of what clients connected (%d overflows)", after.Overflows)
+		Expect(after.Gauge.Closed-before.Closed).To(BeEquivalentTo(stats.Connected), "closed")
+		Expect(s.Kernel(ctx).Lost).To(BeEmpty())
+	}, SpecTimeout(2*time.Minute))
+})

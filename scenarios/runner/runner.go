@@ -1,0 +1,280 @@
+// Package runner runs scenario suites from an ordinary program, as `go test` does from a test binary.
+//
+// The suites are whatever specs the program has imported; a suite's name is the first label of its specs' outermost
+// container. [Run] chooses among them, prints a line as each promise is kept or broken, and returns the report. Ginkgo allows
+// one run a process. Only here do suite-level nodes exist: two suites with nodes of their own could not be in one binary.
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/formatter"
+	"github.com/onsi/ginkgo/v2/types"
+	"github.com/onsi/gomega"
+
+	"github.com/brokerlab/brokerlab/scenarios/report"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
+)
+
+// Options are what to run and how.
+type Options struct {
+	// Suites are the suites to run; none: all.
+	Suites []string
+	// LabelFilter is ginkgo's, such as "!slow && (ipv6 || tls)".
+	LabelFilter string
+	// Seed decides the order of specs and all that they draw; 0: the time.
+	Seed int64
+	// Scale multiplies how many clients specs use; 0: 1.
+	Scale float64
+	// Heartbeat is how long a promise may take before a line says that it still runs; 0: 10 s.
+	Heartbeat time.Duration
+	// Out gets a line for each promise.
+	Out io.Writer
+}
+
+// SelectionError says that a choice of specs makes no sense.
+type SelectionError struct{ Text string }
+
+func (e *SelectionError) Error() string { return e.Text }
+
+// testing is what ginkgo needs of a *testing.T.
+type testing struct{ failed bool }
+
+// Fail is called by ginkgo.
+func (t *testing) Fail() { t.failed = true }
+
+// Run runs the chosen specs, one after another, and returns the report of them. An error means that there was nothing to
+// run; specs that fail are in the report.
+func Run(o Options) (*report.Report, error) {
+	suite, reporter := ginkgo.GinkgoConfiguration()
+	filter, err := o.filter()
+	if err != nil {
+		return nil, err
+	}
+	suite.LabelFilter = filter
+	if suite.RandomSeed = o.Seed; o.Seed == 0 {
+		suite.RandomSeed = time.Now().Unix()
+	}
+	if o.Scale != 0 {
+		if err := os.Setenv(stage.ScaleVariable, strconv.FormatFloat(o.Scale, 'g', -1, 64)); err != nil {
+			return nil, fmt.Errorf("set the scale: %w", err)
+		}
+	}
+	reporter.NoColor, reporter.Succinct = true, true
+	total := count(ginkgo.PreviewSpecs("brokerlab", suite, reporter))
+	if total == 0 {
+		return nil, &SelectionError{fmt.Sprintf("no promise matches the filter %q", filter)}
+	}
+	p := &progress{out: o.Out, total: total, heartbeat: o.Heartbeat}
+	gomega.RegisterFailHandler(ginkgo.Fail)
+	ginkgo.ReportBeforeEach(p.begin)
+	ginkgo.ReportAfterEach(p.end)
+	var run types.Report
+	ginkgo.ReportAfterSuite("report", func(r ginkgo.Report) { run = r })
+	formatter.ColorableStdOut = io.Discard // progress is ours to print
+	var t testing
+	ginkgo.RunSpecs(&t, "brokerlab", suite, reporter)
+	p.stop()
+	r := report.New("brokerlab", run)
+	r.Succeeded = r.Succeeded && !t.failed
+	return r, nil
+}
+
+// filter joins the suites' names and the label filter.
+func (o *Options) filter() (string, error) {
+	if _, err := types.ParseLabelFilter(o.LabelFilter); err != nil {
+		return "", &SelectionError{fmt.Sprintf("label filter %q: %s", o.LabelFilter, firstLine(err))}
+	}
+	known := Suites()
+	for _, name := range o.Suites {
+		if !slices.Contains(known, name) {
+			return "", &SelectionError{fmt.Sprintf("there is no suite %q: use %s", name, strings.Join(known, ", "))}
+		}
+	}
+	filter := strings.Join(o.Suites, " || ")
+	switch {
+	case o.LabelFilter == "":
+		return filter, nil
+	case filter == "":
+		return o.LabelFilter, nil
+	}
+	return "(" + filter + ") && (" + o.LabelFilter + ")", nil
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(report.Clean(err.Error())), "\n")
+	return line
+}
+
+// Suites lists the suites of this program.
+func Suites() []string {
+	config, reporter := ginkgo.GinkgoConfiguration()
+	all := ginkgo.PreviewSpecs("brokerlab", config, reporter)
+	var names []string
+	for i := range all.SpecReports {
+		if name := report.SuiteOf(&all.SpecReports[i]); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Promise is a spec that could be run.
+type Promise struct {
+	Suite  string   `json:"suite"`
+	Name   string   `json:"name"`
+	Labels []string `json:"labels"`
+}
+
+// List lists the promises that o chooses, by suite and name.
+func List(o Options) ([]Promise, error) {
+	filter, err := o.filter()
+	if err != nil {
+		return nil, err
+	}
+	config, reporter := ginkgo.GinkgoConfiguration()
+	config.LabelFilter = filter
+	all := ginkgo.PreviewSpecs("brokerlab", config, reporter)
+	var promises []Promise
+	for i := range all.SpecReports {
+		if s := &all.SpecReports[i]; chosen(s) {
+			promises = append(promises, Promise{report.SuiteOf(s), s.FullText(), s.Labels()})
+		}
+	}
+	slices.SortFunc(promises, func(a, b Promise) int {
+		return strings.Compare(a.Suite+"\x00"+a.Name, b.Suite+"\x00"+b.Name)
+	})
+	return promises, nil
+}
+
+func chosen(s *types.SpecReport) bool {
+	return s.LeafNodeType.Is(types.NodeTypeIt) && !s.State.Is(types.SpecStateSkipped)
+}
+
+func count(all types.Report) int {
+	n := 0
+	for i := range all.SpecReports {
+		if chosen(&all.SpecReports[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// progress prints a line for each promise and a heartbeat while one takes long.
+type progress struct {
+	heartbeat time.Duration
+	total     int
+
+	mu     sync.Mutex // guards what follows
+	out    io.Writer
+	number int
+	suite  string
+	cancel func()
+}
+
+func (p *progress) begin(s ginkgo.SpecReport) {
+	if s.State.Is(types.SpecStateSkipped | types.SpecStatePending) {
+		return
+	}
+	every := p.heartbeat
+	if every == 0 {
+		every = 10 * time.Second
+	}
+	begun, done := time.Now(), make(chan struct{})
+	var beats sync.WaitGroup
+	beats.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				p.print("  … %s: %s so far\n", s.FullText(), time.Since(begun).Round(time.Second))
+			case <-done:
+				return
+			}
+		}
+	})
+	p.mu.Lock()
+	p.cancel = sync.OnceFunc(func() {
+		close(done)
+		beats.Wait()
+	})
+	p.mu.Unlock()
+}
+
+func (p *progress) stop() {
+	p.mu.Lock()
+	cancel := p.cancel
+	p.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+func (p *progress) print(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintf(p.out, format, args...)
+}
+
+func (p *progress) end(s ginkgo.SpecReport) {
+	p.stop()
+	if s.State.Is(types.SpecStateSkipped) && s.Failure.Message == "" {
+		return // not chosen
+	}
+	p.number++
+	if suite := report.SuiteOf(&s); suite != p.suite {
+		p.suite = suite
+		p.print("%s\n", suite)
+	}
+	mark, rest := "✓", ""
+	message := strings.TrimSpace(report.Clean(s.Failure.Message))
+	switch report.StateOf(&s) {
+	case report.Failed:
+		mark, rest = "✗", indent(message)
+	case report.Skipped:
+		mark, rest = "–", indent("skipped: "+message)
+	case report.Passed:
+	}
+	p.print("  %s %s (%s) [%d/%d]\n%s", mark, s.FullText(), s.RunTime.Round(10*time.Millisecond), p.number, p.total, rest)
+}
+
+// indent shortens a message to what a terminal can bear; the report has all of it.
+func indent(message string) string {
+	lines := strings.Split(message, "\n")
+	const most = 12
+	if len(lines) > most {
+		lines = append(lines[:most], fmt.Sprintf("… %d more lines in the report", len(lines)-most))
+	}
+	return "      " + strings.Join(lines, "\n      ") + "\n"
+}
+
+// ErrNothingTried is returned by [Verdict] when every promise was skipped.
+var ErrNothingTried = errors.New("every promise was skipped")
+
+// Verdict is nil for a report in which at least one promise was kept and none was broken.
+func Verdict(r *report.Report) error {
+	switch {
+	case !r.Succeeded:
+		return fmt.Errorf("%d of %d promises broken", r.Totals.Failed, r.Totals.Specs)
+	case r.Totals.Passed == 0:
+		for i := range r.Specs {
+			if m := r.Specs[i].Message; m != "" {
+				return fmt.Errorf("%w: %s", ErrNothingTried, m)
+			}
+		}
+		return ErrNothingTried
+	}
+	return nil
+}

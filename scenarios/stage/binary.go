@@ -1,0 +1,69 @@
+package stage
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/onsi/ginkgo/v2"
+)
+
+// BinaryVariable is the environment variable that names the binary which runs brokers and owns labs.
+const BinaryVariable = "BROKERLAB_BINARY"
+
+// built is the binary of a test process, which is not that binary itself: it is built once, when first needed.
+var built struct { //nolint:gochecknoglobals // one build a test process
+	once sync.Once
+	path string
+	err  error
+}
+
+// Binary is the path of brokerlab's binary: this process's own, or the one of BROKERLAB_BINARY, or, under
+// go test, one that is built for the run.
+func Binary(ctx context.Context) (string, error) {
+	if path := os.Getenv(BinaryVariable); path != "" {
+		return path, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find this binary: %w", err)
+	}
+	if !strings.HasSuffix(self, ".test") {
+		return self, nil
+	}
+	built.once.Do(func() { built.path, built.err = build(ctx) })
+	return built.path, built.err
+}
+
+func build(ctx context.Context) (string, error) {
+	module, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module to build brokerlab from: %w", err)
+	}
+	folder := filepath.Join(os.TempDir(), "brokerlab-scenarios")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", fmt.Errorf("build brokerlab: %w", err)
+	}
+	fresh := filepath.Join(folder, fmt.Sprintf("new-%d", os.Getpid()))
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", fresh, "./cmd/brokerlab")
+	cmd.Dir = filepath.Dir(strings.TrimSpace(string(module)))
+	cmd.Stdout, cmd.Stderr = ginkgo.GinkgoWriter, ginkgo.GinkgoWriter
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("build brokerlab: %w", err)
+	}
+	// Named by what it is, so that test processes that run at the same time share it and none replaces another's.
+	text, err := os.ReadFile(fresh)
+	if err != nil {
+		return "", fmt.Errorf("build brokerlab: %w", err)
+	}
+	path := filepath.Join(folder, fmt.Sprintf("brokerlab-%x", sha256.Sum256(text)))
+	if err := os.Rename(fresh, path); err != nil {
+		return "", fmt.Errorf("build brokerlab: %w", err)
+	}
+	return path, nil
+}

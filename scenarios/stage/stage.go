@@ -1,0 +1,241 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/brokerlab/brokerlab/broker/admin"
+	"github.com/brokerlab/brokerlab/netlab"
+	"github.com/brokerlab/brokerlab/netlab/topology"
+	"github.com/brokerlab/brokerlab/scenarios/fleet"
+)
+
+const (
+	brokerNode = "broker"
+	// opsName and opsPrefix are the stage's own subnet: who asks the broker must not be mistaken for who is asked about.
+	opsName   = "ops"
+	opsPrefix = "192.0.2.0/28"
+	// metricsPort is where the broker serves its metrics, inside the lab.
+	metricsPort = 9404
+	// downTime bounds the removal of a lab.
+	downTime = time.Minute
+)
+
+// Option is a part of a stage.
+type Option func(*plan)
+
+type plan struct {
+	config    map[string]topology.Text
+	listeners []string
+	prefixes  []string
+	users     map[string]topology.FileUser
+}
+
+// Broker sets keys of the broker's server.properties, as key=value.
+func Broker(properties ...string) Option {
+	return func(p *plan) {
+		for _, property := range properties {
+			key, value, ok := strings.Cut(property, "=")
+			if !ok {
+				panic(fmt.Sprintf("stage.Broker: %q is not key=value", property))
+			}
+			p.config[key] = topology.Text(value)
+		}
+	}
+}
+
+// Listeners replaces the four standard listeners (PLAINTEXT on 9092, SSL on 9093, SASL_PLAINTEXT on 9094, SASL_SSL on
+// 9095), as Kafka writes them.
+func Listeners(listeners ...string) Option {
+	return func(p *plan) { p.listeners = listeners }
+}
+
+// Subnet adds client networks by their prefixes. A client can have any address of them.
+func Subnet(prefixes ...string) Option {
+	return func(p *plan) { p.prefixes = append(p.prefixes, prefixes...) }
+}
+
+// Stage is what a spec works on. Safe for concurrent use.
+type Stage struct {
+	lab     *netlab.Lab
+	node    *netlab.Node
+	ops     *netlab.Subnet
+	subnets map[string]*Network
+	client  *kgo.Client
+	admin   *admin.Client
+	kadm    *kadm.Client
+
+	mu      sync.Mutex // guards what follows
+	fleets  []*fleet.Fleet
+	secrets map[string]string // passwords of users that were made at run time
+}
+
+// number tells labs of one process apart.
+var number atomic.Int64 //nolint:gochecknoglobals // one process, one count
+
+// New builds a stage and waits until its broker serves. The stage ends with the spec.
+func New(ctx SpecContext, options ...Option) *Stage {
+	GinkgoHelper()
+	if err := netlab.Privileges(); err != nil {
+		Skip(err.Error())
+	}
+	takeTurn(ctx)
+	before := lookAround()
+	DeferCleanup(before.expectAsBefore)
+
+	p := plan{config: map[string]topology.Text{}, users: map[string]topology.FileUser{}}
+	Broker(fmt.Sprintf("metrics.listener=0.0.0.0:%d", metricsPort))(&p)
+	for _, o := range options {
+		o(&p)
+	}
+	s := &Stage{subnets: map[string]*Network{}, secrets: map[string]string{}}
+	s.raise(ctx, &p)
+	s.connect(ctx)
+	s.sample()
+	return s
+}
+
+// file is the lab file of p.
+func (p *plan) file(name string) *topology.File {
+	f := &topology.File{
+		Name:    name,
+		Nodes:   map[string]topology.FileNode{brokerNode: {Kind: topology.Broker, Config: p.config, Listeners: p.listeners}},
+		Subnets: map[string]topology.FileSubnet{opsName: {CIDR: topology.Strings{opsPrefix}}},
+	}
+	for i, prefix := range p.prefixes {
+		f.Subnets[fmt.Sprintf("clients-%d", i+1)] = topology.FileSubnet{CIDR: topology.Strings{prefix}}
+	}
+	return f
+}
+
+// raise builds the lab and sees to its end.
+func (s *Stage) raise(ctx context.Context, p *plan) {
+	GinkgoHelper()
+	binary, err := Binary(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	name := fmt.Sprintf("spec-%d-%d", os.Getpid(), number.Add(1))
+	lab, err := p.file(name).Resolve("")
+	Expect(err).NotTo(HaveOccurred())
+	o := netlab.Options{Binary: binary, Progress: func(line string) { fmt.Fprintln(GinkgoWriter, line) }}
+	s.lab, err = netlab.Up(ctx, lab, o)
+	Expect(err).NotTo(HaveOccurred(), "bring up the lab")
+	DeferCleanup(func(ctx SpecContext) {
+		if CurrentSpecReport().Failed() {
+			s.printLogs()
+		}
+		Expect(s.lab.Down(ctx)).To(Succeed())
+		Expect(netlab.Leaks(name, o)).To(BeEmpty(), "the lab left something")
+	}, NodeTimeout(downTime))
+	for _, skipped := range s.lab.Skipped() {
+		Skip(fmt.Sprintf("%s %s: %s", skipped.Name, skipped.What, skipped.Why))
+	}
+	s.node, err = s.lab.Node(brokerNode)
+	Expect(err).NotTo(HaveOccurred())
+	s.ops, err = s.lab.Subnet(opsName)
+	Expect(err).NotTo(HaveOccurred())
+	for i, text := range p.prefixes {
+		subnet, err := s.lab.Subnet(fmt.Sprintf("clients-%d", i+1))
+		Expect(err).NotTo(HaveOccurred())
+		s.subnets[text] = &Network{subnet: subnet, prefix: netip.MustParsePrefix(text).Masked()}
+	}
+}
+
+// printLogs puts what the broker said into the report of a spec that failed.
+func (s *Stage) printLogs() {
+	text, err := os.ReadFile(s.node.LogPath())
+	if err != nil {
+		return
+	}
+	const most = 16 << 10
+	if len(text) > most {
+		text = append([]byte("…"), text[len(text)-most:]...)
+	}
+	fmt.Fprintf(GinkgoWriter, "--- the broker's log\n%s\n", text)
+}
+
+// connect makes the stage's own client, over plaintext from the subnet ops.
+func (s *Stage) connect(ctx context.Context) {
+	GinkgoHelper()
+	l := s.listener(s.plainListener())
+	var err error
+	s.client, err = kgo.NewClient(
+		kgo.SeedBrokers(fmt.Sprintf("%s:%d", brokerNode, l.Port)),
+		kgo.Dialer(s.ops.Dialer(netip.Addr{})),
+		kgo.ClientID("stage"),
+		admin.Versions(),
+	)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(s.client.Close)
+	s.admin, s.kadm = admin.New(s.client), kadm.NewClient(s.client)
+	Eventually(s.client.Ping).WithContext(ctx).WithArguments(ctx).WithTimeout(30 * time.Second).Should(Succeed())
+}
+
+// plainListener is the first listener with protocol PLAINTEXT.
+func (s *Stage) plainListener() string {
+	GinkgoHelper()
+	for _, l := range s.node.Listeners {
+		if l.Protocol == string(fleet.Plaintext) {
+			return l.Name
+		}
+	}
+	Fail("a stage needs a PLAINTEXT listener for its own questions")
+	return ""
+}
+
+func (s *Stage) listener(name string) topology.Listener {
+	GinkgoHelper()
+	for _, l := range s.node.Listeners {
+		if strings.EqualFold(l.Name, name) {
+			return l
+		}
+	}
+	Fail(fmt.Sprintf("the broker has no listener %q", name))
+	return topology.Listener{}
+}
+
+// Address is the broker's address of a family.
+func (s *Stage) Address(v6 bool) netip.Addr {
+	GinkgoHelper()
+	a := s.node.Addr(v6)
+	Expect(a.IsValid()).To(BeTrue(), "the broker has no address of that family")
+	return a
+}
+
+// Network is the client network with this prefix, as given to [Subnet].
+func (s *Stage) Network(prefix string) *Network {
+	GinkgoHelper()
+	n := s.subnets[prefix]
+	if n == nil {
+		Fail(fmt.Sprintf("the stage has no subnet %q", prefix))
+	}
+	return n
+}
+
+// Node is the broker's node: stop, kill and start it there.
+func (s *Stage) Node() *netlab.Node { return s.node }
+
+// Lab is the stage's lab.
+func (s *Stage) Lab() *netlab.Lab { return s.lab }
+
+// CutOff takes down the link of a subnet, inside it, so that not one packet comes or goes any more. Its clients stay.
+func (s *Stage) CutOff(_ context.Context, prefix string) {
+	GinkgoHelper()
+	ns, err := s.Network(prefix).subnet.Netns()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(ns.Do(linksDown)).To(Succeed())
+}
+
+// errNoLink is returned where a subnet has no link to take down.
+var errNoLink = errors.New("the subnet has no link")

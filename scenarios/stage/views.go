@@ -1,0 +1,163 @@
+package stage
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/brokerlab/brokerlab/broker/admin"
+	"github.com/brokerlab/brokerlab/broker/protocol"
+	"github.com/brokerlab/brokerlab/scenarios/fleet"
+)
+
+// Connections is the broker's list (ListClientConnections) without the stage's own.
+func (s *Stage) Connections(ctx context.Context) []admin.ClientConnection {
+	GinkgoHelper()
+	return s.ListWhere(ctx, admin.ListFilter{})
+}
+
+// ListWhere is [Stage.Connections] with filters.
+func (s *Stage) ListWhere(ctx context.Context, f admin.ListFilter) []admin.ClientConnection {
+	GinkgoHelper()
+	rows, err := s.admin.ListClientConnections(ctx, f)
+	Expect(err).NotTo(HaveOccurred())
+	return slices.DeleteFunc(rows, func(r admin.ClientConnection) bool { return own(r.ClientAddress) })
+}
+
+// Describe is the broker's rich list (DescribeConnections) without the stage's own connections.
+func (s *Stage) Describe(ctx context.Context, f admin.DescribeFilter) []admin.Connection {
+	GinkgoHelper()
+	rows, err := s.admin.DescribeConnections(ctx, f)
+	Expect(err).NotTo(HaveOccurred())
+	return slices.DeleteFunc(rows, func(r admin.Connection) bool { return own(r.ClientAddress) })
+}
+
+// own tells whether a connection from this address is the stage's.
+func own(address string) bool {
+	a, err := netip.ParseAddr(address)
+	return err == nil && netip.MustParsePrefix(opsPrefix).Contains(a.Unmap())
+}
+
+// Kernel is what the kernel counted for the broker, and what the broker counted at that moment. The stage's own connections
+// are among them.
+func (s *Stage) Kernel(ctx context.Context) *protocol.DescribeKernelResponse {
+	GinkgoHelper()
+	answers, err := s.admin.DescribeKernel(ctx, admin.KernelFilter{Sources: true})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(answers).To(HaveLen(1))
+	return answers[0]
+}
+
+// KernelExact tells whether the kernel counts in the broker's lab exactly.
+func (s *Stage) KernelExact(ctx context.Context) bool {
+	GinkgoHelper()
+	k := s.Kernel(ctx)
+	if k.Exactness != "exact" {
+		AddReportEntry("kernel", ReportEntryVisibilityFailureOrVerbose, fmt.Sprintf("%s (%s): %s", k.Exactness, k.Mode, k.Why))
+	}
+	return k.Exactness == "exact"
+}
+
+// NeedKernel skips the spec unless the kernel counts in the broker's lab exactly, and tells why it does not.
+func (s *Stage) NeedKernel(ctx context.Context) {
+	GinkgoHelper()
+	if k := s.Kernel(ctx); k.Exactness != "exact" {
+		Skip(fmt.Sprintf("the kernel's count is not exact here: %s (%s): %s", k.Exactness, k.Mode, k.Why))
+	}
+}
+
+// Port is the kernel's and the broker's counts of one listener.
+func (s *Stage) Port(ctx context.Context, listener string) protocol.DescribeKernelResponsePort {
+	GinkgoHelper()
+	ports := s.Kernel(ctx).Ports
+	i := slices.IndexFunc(ports, func(p protocol.DescribeKernelResponsePort) bool { return strings.EqualFold(p.ListenerName, listener) })
+	Expect(i).To(BeNumerically(">=", 0), "the kernel does not count for listener %s", listener)
+	return ports[i]
+}
+
+// KernelByClient is how many established connections the kernel counts for each client address, without the stage's own.
+func (s *Stage) KernelByClient(ctx context.Context) map[netip.Addr]int64 {
+	GinkgoHelper()
+	count := map[netip.Addr]int64{}
+	for _, port := range s.Kernel(ctx).Ports {
+		for _, source := range port.Sources {
+			a, err := netip.ParseAddr(source.Address)
+			Expect(err).NotTo(HaveOccurred())
+			if source.Count != 0 && !own(source.Address) {
+				count[a] += source.Count
+			}
+		}
+	}
+	return count
+}
+
+// CountByClient counts records by client address.
+func CountByClient(records []fleet.Record) map[netip.Addr]int64 {
+	count := map[netip.Addr]int64{}
+	for i := range records {
+		count[records[i].Local.Addr()]++
+	}
+	return count
+}
+
+// Own is how many of the stage's own connections are at a listener.
+func (s *Stage) Own(ctx context.Context, listener string) int64 {
+	GinkgoHelper()
+	rows, err := s.admin.ListClientConnections(ctx, admin.ListFilter{Listener: &listener})
+	Expect(err).NotTo(HaveOccurred())
+	n := int64(0)
+	for i := range rows {
+		if own(rows[i].ClientAddress) {
+			n++
+		}
+	}
+	return n
+}
+
+// Metrics is the broker's metrics: each series, with its labels as it prints them, and its value.
+func (s *Stage) Metrics(ctx context.Context) map[string]float64 {
+	GinkgoHelper()
+	transport := &http.Transport{DialContext: s.ops.Dialer(netip.Addr{}), DisableKeepAlives: true}
+	defer transport.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:%d/metrics", brokerNode, metricsPort), http.NoBody)
+	Expect(err).NotTo(HaveOccurred())
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = resp.Body.Close() }()
+	Expect(resp).To(HaveHTTPStatus(http.StatusOK))
+	series := map[string]float64{}
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		line := lines.Text()
+		i := strings.LastIndexByte(line, ' ')
+		if strings.HasPrefix(line, "#") || i < 0 {
+			continue
+		}
+		if v, err := strconv.ParseFloat(line[i+1:], 64); err == nil {
+			series[line[:i]] = v
+		}
+	}
+	return series
+}
+
+// closedMetric counts connections that ended, by listener and reason.
+const closedMetric = "brokerlab_connections_closed_total"
+
+// ClosedBy is how many connections the broker has closed for a reason, over all listeners.
+func (s *Stage) ClosedBy(ctx context.Context, reason string) int {
+	GinkgoHelper()
+	total := 0.0
+	for series, v := range s.Metrics(ctx) {
+		if strings.HasPrefix(series, closedMetric+"{") && strings.Contains(series, fmt.Sprintf("reason=%q", reason)) {
+			total += v
+		}
+	}
+	return int(total)
+}
