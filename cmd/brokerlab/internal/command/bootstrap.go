@@ -58,12 +58,14 @@ func (o *bootstrapOptions) withCluster(ctx context.Context, env Env, f func(cont
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, config.CallTimeout, fmt.Errorf("no answer within %v", config.CallTimeout))
 	defer cancel()
-	cl, err := kgo.NewClient(append(config.Options,
+	options := []kgo.Opt{
+		kgo.ClientID(softwareName), // unless the file has one
 		kgo.SeedBrokers(seeds...),
 		kgo.SoftwareNameAndVersion(softwareName, softwareVersion),
 		kgo.RequestRetries(2),
 		admin.Versions(),
-	)...)
+	}
+	cl, err := kgo.NewClient(append(options, config.Options...)...)
 	if err != nil {
 		return err
 	}
