@@ -43,7 +43,7 @@ func (c *Client) Do(req kmsg.Request, done func(kmsg.Response, error)) {
 		return
 	}
 	if pass.controller && e.separateController {
-		e.send(c.from, pass.req, func(resp kmsg.Response, err error) {
+		e.send(c.from, true, pass.req, func(resp kmsg.Response, err error) {
 			if err == nil {
 				resp, err = pass.finish(resp)
 			}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -229,6 +230,85 @@ func TestProducerWindowsAreRebuiltAfterKill(t *testing.T) {
 		t.Error("a batch after a gap was accepted")
 	}
 	c.end(t, syscall.SIGTERM)
+}
+
+func TestOnlyCommittedTransactionsAreReadAfterKill(t *testing.T) {
+	t.Parallel()
+	dir, ctx := t.TempDir(), timeout(t)
+	c := startChild(t, dir, "127.0.0.1:0")
+	addr := c.addr
+	create := kmsg.NewPtrCreateTopicsRequest()
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "tx", 1, 1
+	create.Topics = append(create.Topics, topic)
+	transact := func(value string, end bool) {
+		t.Helper()
+		p, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic("tx"), kgo.TransactionalID("writer"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.CloseAllowingRebalance()
+		if _, err = create.RequestWith(ctx, p); err != nil {
+			t.Fatal(err)
+		}
+		if err = p.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		if err = p.ProduceSync(ctx, kgo.StringRecord(value)).FirstErr(); err != nil {
+			t.Fatalf("produce %s = %v", value, err)
+		}
+		if !end {
+			return
+		}
+		if err = p.EndTransaction(ctx, kgo.TryCommit); err != nil {
+			t.Fatalf("commit %s = %v", value, err)
+		}
+	}
+	transact("committed", true)
+	transact("open when it was killed", false)
+	c.end(t, syscall.SIGKILL)
+	c = startChild(t, dir, addr)
+	transact("committed after", true)
+	c.end(t, syscall.SIGKILL)
+	c = startChild(t, dir, addr)
+
+	consumer, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumeTopics("tx"),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer consumer.Close()
+	var got []string
+	for len(got) < 2 {
+		fetches := consumer.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			t.Fatalf("after %q: %v", got, err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) { got = append(got, string(r.Value)) })
+	}
+	if want := []string{"committed", "committed after"}; !slices.Equal(got, want) {
+		t.Errorf("read %q, want %q", got, want)
+	}
+	c.end(t, syscall.SIGTERM)
+}
+
+func TestAStopThatSavedNothingIsNotClean(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	e, err := Open(t.Context(), Options{Dir: dir, NodeID: 1, ClusterID: "one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	createTopic(t, e, "t", 1)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // nothing can be saved there
+		t.Fatal(err)
+	}
+	if err := e.Close(); err == nil {
+		t.Error("Close() = nil, want to hear that the state was not saved")
+	}
 }
 
 func TestADataDirectoryServesOneBrokerOfItsCluster(t *testing.T) {

@@ -58,6 +58,7 @@ type Engine struct {
 	versions map[int16]VersionRange
 
 	dir       *dataDir // nil without Options.Dir
+	recovered bool     // Open succeeded: a stop after that is clean
 	closeOnce sync.Once
 	closeErr  error
 }
@@ -90,53 +91,64 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	}
 	e.plane = plane
 	e.leases.open, e.leases.linger = plane.open, linger
-	if err := e.learn(ctx); err != nil {
+	err = e.learn(ctx)
+	if err == nil && e.dir != nil {
+		if err = e.abortOrphans(ctx, e.dir.orphans, o.Log); err != nil {
+			err = fmt.Errorf("abort the transactions that were open: %w", err)
+		}
+	}
+	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
+	e.recovered = true
 	return e, nil
 }
 
 // learn asks the data plane what it can do and which topics it has.
 func (e *Engine) learn(ctx context.Context) error {
-	ask := func(req kmsg.Request) (kmsg.Response, error) {
-		type outcome struct {
-			resp kmsg.Response
-			err  error
-		}
-		got := make(chan outcome, 1)
-		e.send(lessee{}, req, func(resp kmsg.Response, err error) { got <- outcome{resp, err} })
-		select {
-		case o := <-got:
-			return o.resp, o.err
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
 	offers := kmsg.NewPtrApiVersionsRequest()
 	offers.SetVersion(0)
-	resp, err := ask(offers)
+	resp, err := e.ask(ctx, false, offers)
 	if err != nil {
 		return fmt.Errorf("ask the data plane for its versions: %w", err)
 	}
-	e.versions = e.offer(resp.(*kmsg.ApiVersionsResponse))
+	has, _ := resp.(*kmsg.ApiVersionsResponse)
+	e.versions = e.offer(has)
 
 	all := kmsg.NewPtrMetadataRequest()
 	all.SetVersion(12)
-	resp, err = ask(all)
+	resp, err = e.ask(ctx, false, all)
 	if err != nil {
 		return fmt.Errorf("ask the data plane for its topics: %w", err)
 	}
-	for _, t := range resp.(*kmsg.MetadataResponse).Topics {
-		if t.Topic != nil && t.ErrorCode == 0 {
+	metadata, _ := resp.(*kmsg.MetadataResponse)
+	for i := range metadata.Topics {
+		if t := &metadata.Topics[i]; t.Topic != nil && t.ErrorCode == 0 {
 			e.topics.add(*t.Topic, t.TopicID)
 		}
 	}
 	return nil
 }
 
-// send makes one unguarded request over a link of its own, to the controller.
-func (e *Engine) send(from lessee, req kmsg.Request, answer func(kmsg.Response, error)) {
-	l, err := e.plane.open(true)
+// ask makes one unguarded request and waits for its answer.
+func (e *Engine) ask(ctx context.Context, controller bool, req kmsg.Request) (kmsg.Response, error) {
+	type outcome struct {
+		resp kmsg.Response
+		err  error
+	}
+	got := make(chan outcome, 1)
+	e.send(lessee{}, controller, req, func(resp kmsg.Response, err error) { got <- outcome{resp, err} })
+	select {
+	case o := <-got:
+		return o.resp, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// send makes one unguarded request over a link of its own.
+func (e *Engine) send(from lessee, controller bool, req kmsg.Request, answer func(kmsg.Response, error)) {
+	l, err := e.plane.open(controller)
 	if err != nil {
 		go answer(nil, err)
 		return
@@ -152,7 +164,7 @@ func (e *Engine) Close() error {
 	e.closeOnce.Do(func() {
 		e.leases.close()
 		e.closeErr = e.plane.close()
-		if e.closeErr == nil {
+		if e.closeErr == nil && e.recovered {
 			e.closeErr = e.dir.markClean()
 		}
 		e.closeErr = errors.Join(e.closeErr, e.dir.release())

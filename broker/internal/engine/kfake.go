@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 )
@@ -20,6 +21,8 @@ type kfakePlane struct {
 	data       *memListener // of node.id
 	controller *memListener // of the node that kfake started with; the same as data when node.id is 0
 
+	log        *slogger
+
 	frames sync.Pool
 
 	mu    sync.Mutex
@@ -29,7 +32,7 @@ type kfakePlane struct {
 }
 
 func startKfake(o Options) (*kfakePlane, error) {
-	p := &kfakePlane{links: map[*memLink]struct{}{}}
+	p := &kfakePlane{links: map[*memLink]struct{}{}, log: &slogger{log: o.Log}}
 	p.frames.New = func() any { return new([]byte) }
 
 	var last *memListener
@@ -45,7 +48,7 @@ func startKfake(o Options) (*kfakePlane, error) {
 			}
 			return last, nil
 		}),
-		kfake.WithLogger(slogger{o.Log}),
+		kfake.WithLogger(p.log),
 	}
 	if o.Dir != "" {
 		opts = append(opts, kfake.DataDir(o.Dir))
@@ -114,7 +117,9 @@ func (p *kfakePlane) close() error {
 	p.mu.Lock()
 	p.down = true
 	p.mu.Unlock()
+	p.log.last.Store(nil)
 	p.cluster.Close() // writes the state, then drops its ends of the links
+	failed := p.log.last.Load()
 	p.controller.hangUp()
 	if p.data != nil {
 		p.data.hangUp()
@@ -129,20 +134,25 @@ func (p *kfakePlane) close() error {
 		l.close()
 	}
 	p.gone.Wait()
+	if failed != nil {
+		return fmt.Errorf("save the data plane's state: %s", *failed)
+	}
 	return nil
 }
 
-// slogger passes kfake's lines on.
-type slogger struct{ log *slog.Logger }
+// slogger passes kfake's lines on, and keeps the last error: kfake tells only its log that it could not save its state.
+type slogger struct {
+	log  *slog.Logger
+	last atomic.Pointer[string]
+}
 
-func (s slogger) Logf(level kfake.LogLevel, format string, args ...any) {
-	if s.log == nil {
-		return
-	}
+func (s *slogger) Logf(level kfake.LogLevel, format string, args ...any) {
 	var to slog.Level
 	switch level {
 	case kfake.LogLevelError:
 		to = slog.LevelError
+		text := fmt.Sprintf(format, args...)
+		s.last.Store(&text)
 	case kfake.LogLevelWarn:
 		to = slog.LevelWarn
 	default: // what kfake calls info is a line for each odd request

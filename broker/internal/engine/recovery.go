@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"cmp"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,8 +34,16 @@ const (
 // dataDir is the directory of an engine that keeps its records: locked while the engine is open, and marked when it
 // was stopped cleanly. A nil dataDir is that of an engine in memory.
 type dataDir struct {
-	path string
-	lock *os.File
+	path    string
+	lock    *os.File
+	orphans []orphan
+}
+
+// orphan is a transaction that was open in one partition when the broker ended without a clean stop.
+type orphan struct {
+	pid   int64
+	topic string
+	part  int32
 }
 
 // openDataDir locks a directory and makes it ready for kfake.
@@ -67,12 +78,16 @@ func openDataDir(path, clusterID string, log *slog.Logger) (_ *dataDir, err erro
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("unmark data directory: %w", err)
 	}
-	n, err := rebuildWindows(path)
+	var found producers
+	if err = found.read(path); err == nil {
+		err = found.write(path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("recover the producers of %s: %w", path, err)
 	}
+	d.orphans = found.open
 	log.Info("the broker was not stopped cleanly, its producers were recovered from the log",
-		slog.String("dir", path), slog.Int("windows", n))
+		slog.String("dir", path), slog.Int("producers", len(found.windows)), slog.Int("open_transactions", len(found.open)))
 	return d, nil
 }
 
@@ -163,36 +178,44 @@ func (w *seqWindow) push(epoch int16, first, count int32, offset int64) {
 	w.Count = min(w.Count+1, windowSlots)
 }
 
-// rebuildWindows reads the headers of all batches and writes the windows of their producers. It tells how many.
-func rebuildWindows(path string) (int, error) {
+// producers is what the batches' headers tell of who wrote them.
+type producers struct {
+	windows []*seqWindow
+	open    []orphan
+}
+
+// read reads the headers of all batches of a data directory.
+func (p *producers) read(path string) error {
 	dirs, err := os.ReadDir(filepath.Join(path, "partitions"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
+		return err
 	}
-	windows := []*seqWindow{}
 	for _, dir := range dirs {
 		topic, part, ok := parsePartition(dir.Name())
 		if !ok {
 			continue
 		}
-		var got []*seqWindow
-		if got, err = partitionWindows(filepath.Join(path, "partitions", dir.Name()), topic, part); err != nil {
-			return 0, fmt.Errorf("partition %s-%d: %w", topic, part, err)
+		if err := p.readPartition(filepath.Join(path, "partitions", dir.Name()), topic, part); err != nil {
+			return fmt.Errorf("partition %s-%d: %w", topic, part, err)
 		}
-		windows = append(windows, got...)
 	}
+	return nil
+}
+
+// write leaves the windows where kfake looks for them.
+func (p *producers) write(path string) error {
 	raw, err := json.Marshal(struct {
 		Version int          `json:"version"`
 		Windows []*seqWindow `json:"windows"`
-	}{1, windows})
+	}{1, p.windows})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	file := filepath.Join(path, windowsFile)
 	if err := os.WriteFile(file+".tmp", raw, 0o600); err != nil {
-		return 0, err
+		return err
 	}
-	return len(windows), os.Rename(file+".tmp", file)
+	return os.Rename(file+".tmp", file)
 }
 
 // parsePartition takes the name of a partition's directory apart.
@@ -209,10 +232,10 @@ func parsePartition(name string) (topic string, part int32, ok bool) {
 	return topic, int32(n), err == nil
 }
 
-func partitionWindows(dir, topic string, part int32) ([]*seqWindow, error) {
+func (p *producers) readPartition(dir, topic string, part int32) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var bases []int64
 	for _, f := range files {
@@ -223,22 +246,31 @@ func partitionWindows(dir, topic string, part int32) ([]*seqWindow, error) {
 		}
 	}
 	slices.Sort(bases)
-	windows := map[int64]*seqWindow{}
+	one := partitionProducers{topic: topic, part: part, windows: map[int64]*seqWindow{}, open: map[int64]bool{}}
 	for _, base := range bases {
-		if err := segmentWindows(filepath.Join(dir, strconv.FormatInt(base, 10)+".dat"), topic, part, windows); err != nil {
-			return nil, err
+		if err := one.readSegment(filepath.Join(dir, strconv.FormatInt(base, 10)+".dat")); err != nil {
+			return err
 		}
 	}
-	out := make([]*seqWindow, 0, len(windows))
-	for _, w := range windows {
-		out = append(out, w)
+	for _, pid := range slices.Sorted(maps.Keys(one.windows)) {
+		p.windows = append(p.windows, one.windows[pid])
 	}
-	slices.SortFunc(out, func(a, b *seqWindow) int { return cmp.Compare(a.PID, b.PID) })
-	return out, nil
+	for _, pid := range slices.Sorted(maps.Keys(one.open)) {
+		p.open = append(p.open, orphan{pid, topic, part})
+	}
+	return nil
 }
 
-// segmentWindows reads the batch headers of one segment up to the first that is not whole, where kfake cuts it too.
-func segmentWindows(file, topic string, part int32, windows map[int64]*seqWindow) (err error) {
+// partitionProducers is [producers] for one partition, by producer id.
+type partitionProducers struct {
+	topic   string
+	part    int32
+	windows map[int64]*seqWindow
+	open    map[int64]bool
+}
+
+// readSegment reads the batch headers of one segment up to the first that is not whole, where kfake cuts it too.
+func (p *partitionProducers) readSegment(file string) (err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -256,25 +288,104 @@ func segmentWindows(file, topic string, part int32, windows map[int64]*seqWindow
 			}
 			return err
 		}
-		b := header[:]
-		size := int64(int32(binary.BigEndian.Uint32(b[batchLengthAt:]))) + batchLengthField
+		size := int64(int32(binary.BigEndian.Uint32(header[batchLengthAt:]))) + batchLengthField
 		if size < batchHeader || size > info.Size()-at {
 			return nil
 		}
 		at += size
-		pid := int64(binary.BigEndian.Uint64(b[batchPIDAt:]))
-		if pid < 0 || binary.BigEndian.Uint16(b[batchAttributesAt:])&attrControl != 0 {
-			continue
-		}
-		w := windows[pid]
-		if w == nil {
-			w = &seqWindow{PID: pid, Topic: topic, Part: part}
-			windows[pid] = w
-		}
-		w.push(int16(binary.BigEndian.Uint16(b[batchEpochAt:])),
-			int32(binary.BigEndian.Uint32(b[batchSequenceAt:])),
-			int32(binary.BigEndian.Uint32(b[batchCountAt:])),
-			int64(binary.BigEndian.Uint64(b)))
+		p.note(header[:])
 	}
 	return nil
+}
+
+// note follows one batch.
+func (p *partitionProducers) note(b []byte) {
+	pid := int64(binary.BigEndian.Uint64(b[batchPIDAt:]))
+	attributes := binary.BigEndian.Uint16(b[batchAttributesAt:])
+	switch {
+	case pid < 0:
+		return
+	case attributes&attrControl != 0: // ends its producer's transaction
+		delete(p.open, pid)
+		return
+	case attributes&attrTransaction != 0:
+		p.open[pid] = true
+	}
+	w := p.windows[pid]
+	if w == nil {
+		w = &seqWindow{PID: pid, Topic: p.topic, Part: p.part}
+		p.windows[pid] = w
+	}
+	w.push(int16(binary.BigEndian.Uint16(b[batchEpochAt:])),
+		int32(binary.BigEndian.Uint32(b[batchSequenceAt:])),
+		int32(binary.BigEndian.Uint32(b[batchCountAt:])),
+		int64(binary.BigEndian.Uint64(b)))
+}
+
+// abortOrphans ends the transactions that were open when the broker was killed, with a marker in the log and a new
+// epoch that fences their producers. kfake takes them for aborted in memory only: after the next kill it would read
+// them as part of whatever their producer commits next.
+func (e *Engine) abortOrphans(ctx context.Context, orphans []orphan, log *slog.Logger) error {
+	if len(orphans) == 0 {
+		return nil
+	}
+	known := kmsg.NewPtrListTransactionsRequest()
+	known.Version = 0
+	resp, err := e.ask(ctx, false, known)
+	if err != nil {
+		return err
+	}
+	names := map[int64]string{}
+	list, _ := resp.(*kmsg.ListTransactionsResponse)
+	for _, t := range list.TransactionStates {
+		names[t.ProducerID] = t.TransactionalID
+	}
+	begun := map[int64]*kmsg.EndTxnRequest{}
+	for _, o := range orphans {
+		name, ok := names[o.pid]
+		if !ok {
+			log.Warn("an open transaction has no producer any more", slog.String("topic", o.topic),
+				slog.Int("partition", int(o.part)), slog.Int64("producer_id", o.pid))
+			continue
+		}
+		end := begun[o.pid]
+		if end == nil {
+			if end, err = e.fence(ctx, name); err != nil {
+				return err
+			}
+			begun[o.pid] = end
+		}
+		add := kmsg.NewPtrAddPartitionsToTxnRequest()
+		add.Version, add.TransactionalID, add.ProducerID, add.ProducerEpoch = 3, name, end.ProducerID, end.ProducerEpoch
+		topic := kmsg.NewAddPartitionsToTxnRequestTopic()
+		topic.Topic, topic.Partitions = o.topic, []int32{o.part}
+		add.Topics = append(add.Topics, topic)
+		if _, err := e.ask(ctx, false, add); err != nil { // a topic that is gone needs no marker
+			return err
+		}
+	}
+	for _, end := range begun {
+		if _, err := e.ask(ctx, false, end); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fence gives a transactional id a new epoch and returns the request that aborts what is begun with it.
+func (e *Engine) fence(ctx context.Context, name string) (*kmsg.EndTxnRequest, error) {
+	const anyTimeout = 60_000
+	fresh := kmsg.NewPtrInitProducerIDRequest()
+	fresh.Version, fresh.TransactionalID, fresh.TransactionTimeoutMillis = 4, &name, anyTimeout
+	resp, err := e.ask(ctx, false, fresh)
+	if err != nil {
+		return nil, err
+	}
+	got, _ := resp.(*kmsg.InitProducerIDResponse)
+	if err := kerr.ErrorForCode(got.ErrorCode); err != nil {
+		return nil, fmt.Errorf("fence the producer of %q: %w", name, err)
+	}
+	end := kmsg.NewPtrEndTxnRequest()
+	end.Version, end.TransactionalID, end.ProducerID, end.ProducerEpoch = 3, name, got.ProducerID, got.ProducerEpoch
+	return end, nil
 }
