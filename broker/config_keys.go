@@ -18,8 +18,8 @@ import (
 // that nobody knows are warnings, or problems when strict.
 func (l *loading) classify(c *Config, controllers []string, strict bool) {
 	var names []string
-	for _, lc := range c.Listeners {
-		names = append(names, lc.Name)
+	for i := range c.Listeners {
+		names = append(names, c.Listeners[i].Name)
 	}
 	keys := make([]string, 0, len(l.settings))
 	for key := range l.settings {
@@ -36,7 +36,7 @@ func (l *loading) classify(c *Config, controllers []string, strict bool) {
 			l.problem(key, "%s", reason)
 			continue
 		}
-		known, note := l.use(key, rest, listener, prefixed, names, controllers)
+		known, note := useOf(key, rest, listener, prefixed, names, controllers)
 		switch {
 		case note != "":
 			l.warn(key, "%s", note)
@@ -59,8 +59,8 @@ const (
 	used
 )
 
-// use judges a key. A note says why a known one has no effect as it is written.
-func (l *loading) use(key, rest, listener string, prefixed bool, listeners, controllers []string) (kind use, note string) {
+// useOf judges a key. A note says why a known one has no effect as it is written.
+func useOf(key, rest, listener string, prefixed bool, listeners, controllers []string) (kind use, note string) {
 	name, mechanism := withoutMechanism(rest)
 	_, perListener, ours := obeyed(name)
 	if !prefixed {
@@ -70,7 +70,7 @@ func (l *loading) use(key, rest, listener string, prefixed bool, listeners, cont
 		case ours && (mechanism == "" || name == "sasl.jaas.config"), slices.Contains(engine.Obeys(), key):
 			return used, ""
 		}
-		return l.kafkas(key), ""
+		return kafkas(key), ""
 	}
 	upper := strings.ToUpper(listener)
 	_, kafkaKnows := kafkaconfig.Resolve(key)
@@ -106,16 +106,15 @@ func withoutMechanism(key string) (name, mechanism string) {
 	return key, ""
 }
 
-// kafkas tells whether a key without prefix is one of Kafka's.
-func (l *loading) kafkas(key string) use {
+// kafkas judges whether a key without prefix is one of Kafka's.
+func kafkas(key string) use {
 	if _, ok := kafkaconfig.Resolve(key); ok {
 		return useless
 	}
 	if name, mechanism := withoutMechanism(key); mechanism != "" && name != "" {
 		return useless
 	}
-	switch key {
-	case "allow.everyone.if.no.acl.found": // the authorizer's own
+	if key == "allow.everyone.if.no.acl.found" { // the authorizer's own
 		return useless
 	}
 	for _, prefix := range []string{"rsm.config.", "rlmm.config.", "config.providers.", "group.coordinator.new.", "kafka.metrics."} {

@@ -25,11 +25,11 @@ type endpoint struct {
 
 // endpoints reads listeners or advertised.listeners.
 func (l *loading) endpoints(key string, texts []string) []endpoint {
-	form := regexp.MustCompile(`\A(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)\z`)
+	form := regexp.MustCompile(`\A(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?\d+)\z`)
 	var all []endpoint
 	for _, text := range texts {
 		m := form.FindStringSubmatch(text)
-		if m == nil || m[1] == "" {
+		if len(m) == 0 || m[1] == "" {
 			l.problem(key, "unable to parse %q: expected NAME://host:port, IPv6 addresses in brackets", text)
 			continue
 		}
@@ -172,8 +172,8 @@ func family(host string) int {
 // PLAINTEXT as in Kafka, or the first where there is none.
 func (l *loading) interBroker(p properties, listeners []ListenerConfig) string {
 	var names []string
-	for _, c := range listeners {
-		names = append(names, c.Name)
+	for i := range listeners {
+		names = append(names, listeners[i].Name)
 	}
 	name, key := strings.ToUpper(p.InterBrokerListener), "inter.broker.listener.name"
 	_, byProtocol := l.settings["security.inter.broker.protocol"]
