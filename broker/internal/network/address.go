@@ -12,7 +12,8 @@ import (
 // its zone behind a percent sign; an IPv4 address, also a mapped one, in
 // dotted form. The zero Addr gives "".
 func JavaAddr(addr netip.Addr) string {
-	return string(appendJavaAddr(nil, addr))
+	var text [64]byte
+	return string(appendJavaAddr(text[:0], addr))
 }
 
 func appendJavaAddr(dst []byte, addr netip.Addr) []byte {
@@ -41,7 +42,11 @@ func appendJavaAddr(dst []byte, addr netip.Addr) []byte {
 // connectionID is Kafka's ServerConnectionId:
 // localHost:localPort-remoteHost:remotePort-processorId-index.
 func connectionID(local, remote netip.AddrPort, processor, index int32) string {
-	dst := make([]byte, 0, 64)
+	var text [128]byte
+	return string(appendConnectionID(text[:0], local, remote, processor, index))
+}
+
+func appendConnectionID(dst []byte, local, remote netip.AddrPort, processor, index int32) []byte {
 	dst = appendJavaAddr(dst, local.Addr())
 	dst = append(dst, ':')
 	dst = strconv.AppendUint(dst, uint64(local.Port()), 10)
@@ -52,5 +57,5 @@ func connectionID(local, remote netip.AddrPort, processor, index int32) string {
 	dst = append(dst, '-')
 	dst = strconv.AppendInt(dst, int64(processor), 10)
 	dst = append(dst, '-')
-	return string(strconv.AppendInt(dst, int64(index), 10))
+	return strconv.AppendInt(dst, int64(index), 10)
 }

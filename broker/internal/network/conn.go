@@ -79,6 +79,11 @@ func (c *Conn) ID() string {
 	return connectionID(c.local, c.remote, c.loop.processor, c.index)
 }
 
+// AppendID appends the connection's id to dst.
+func (c *Conn) AppendID(dst []byte) []byte {
+	return appendConnectionID(dst, c.local, c.remote, c.loop.processor, c.index)
+}
+
 // Local is the broker's end. An IPv4 address is one also on a dual-stack socket.
 func (c *Conn) Local() netip.AddrPort { return c.local }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -55,7 +56,7 @@ func TestAConnectionKnowsWhereItComesFrom(t *testing.T) {
 func TestDualStackTakesBothFamiliesAndShowsIPv4AsIPv4(t *testing.T) {
 	s := serve(t, &echo{}, Listener{Protocol: Plaintext, Host: "*"})
 	for network, host := range map[string]string{"tcp4": "127.0.0.1", "tcp6": "::1"} {
-		conn, err := net.Dial(network, net.JoinHostPort(host, fmt.Sprint(s.addr.Port())))
+		conn, err := net.Dial(network, net.JoinHostPort(host, strconv.Itoa(int(s.addr.Port()))))
 		if err != nil {
 			t.Skipf("dial %s: %v", host, err)
 		}
@@ -77,7 +78,7 @@ func TestDualStackTakesBothFamiliesAndShowsIPv4AsIPv4(t *testing.T) {
 func TestIPv4WildcardAndIPv6AddressKeepToTheirFamily(t *testing.T) {
 	for host, other := range map[string]string{"0.0.0.0": "::1", "::1": "127.0.0.1"} {
 		s := serve(t, &echo{}, Listener{Protocol: Plaintext, Host: host})
-		if conn, err := net.Dial("tcp", net.JoinHostPort(other, fmt.Sprint(s.addr.Port()))); err == nil {
+		if conn, err := net.Dial("tcp", net.JoinHostPort(other, strconv.Itoa(int(s.addr.Port())))); err == nil {
 			_ = conn.Close()
 			t.Errorf("a listener on %s is reached at %s", host, other)
 		}
@@ -100,7 +101,7 @@ func TestLoopsAreNumberedThroughAllListeners(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = conn.Close() }()
+		t.Cleanup(func() { _ = conn.Close() })
 		roundTrip(t, conn, []byte("x"))
 		found := false
 		for c := range s.Connections() {

@@ -256,46 +256,56 @@ type pki struct {
 
 func newPKI(tb testing.TB) *pki {
 	tb.Helper()
-	caKey := newKey(tb)
+	p, err := makePKI()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+func makePKI() (*pki, error) {
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
 	ca := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
 	if err != nil {
-		tb.Fatal(err)
+		return nil, err
 	}
 	caCert, err := x509.ParseCertificate(caDER)
 	if err != nil {
-		tb.Fatal(err)
+		return nil, err
 	}
 	p := &pki{pool: x509.NewCertPool()}
 	p.pool.AddCert(caCert)
-	leaf := func(serial int64, name pkix.Name) tls.Certificate {
-		key := newKey(tb)
+	for _, leaf := range []struct {
+		into   *tls.Certificate
+		serial int64
+		name   pkix.Name
+	}{
+		{&p.server, 2, pkix.Name{CommonName: "broker.test"}},
+		{&p.client, 4711, pkix.Name{CommonName: "alice", Organization: []string{"Acme, Inc."}}},
+	} {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			return nil, err
+		}
 		template := &x509.Certificate{
-			SerialNumber: big.NewInt(serial), Subject: name, NotAfter: time.Now().Add(time.Hour).Truncate(time.Second),
+			SerialNumber: big.NewInt(leaf.serial), Subject: leaf.name, NotAfter: time.Now().Add(time.Hour).Truncate(time.Second),
 			DNSNames: []string{"broker.test"}, KeyUsage: x509.KeyUsageDigitalSignature,
 			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		}
 		der, err := x509.CreateCertificate(rand.Reader, template, caCert, key.Public(), caKey)
 		if err != nil {
-			tb.Fatal(err)
+			return nil, err
 		}
-		return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+		*leaf.into = tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 	}
-	p.server = leaf(2, pkix.Name{CommonName: "broker.test"})
-	p.client = leaf(4711, pkix.Name{CommonName: "alice", Organization: []string{"Acme, Inc."}})
-	return p
-}
-
-func newKey(tb testing.TB) *ecdsa.PrivateKey {
-	tb.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return key
+	return p, nil
 }
 
 func (p *pki) serverConfig() *tls.Config {

@@ -1,0 +1,280 @@
+package network
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// The memory of an idle connection is measured in processes of their own: a
+// server that holds the connections and nothing else, and a client that makes
+// each of them send one request of 16 KB and then keeps silent. The test binary
+// plays both, by this variable.
+const roleVariable = "BROKERLAB_MEMORY_ROLE"
+
+const memoryRequest = 16 << 10
+
+func TestMain(m *testing.M) {
+	var err error
+	switch role := os.Getenv(roleVariable); role {
+	case "":
+		m.Run()
+	case "client":
+		err = memoryClient(os.Args[1], os.Args[2], os.Args[3])
+	default:
+		err = memoryServer(role)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+// memoryServers are the servers that are compared.
+var memoryServers = []string{"plaintext", "tls", "goroutines"}
+
+// memoryServer serves, prints its address, and answers each line on its
+// standard input with its resident set.
+func memoryServer(kind string) error {
+	addr, err := startMemoryServer(kind)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stdout, addr)
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		if in.Text() == "settled" {
+			for range 4 {
+				runtime.GC()
+			}
+			debug.FreeOSMemory()
+		}
+		rss, err := residentSet()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(os.Stdout, rss)
+	}
+	return nil
+}
+
+func startMemoryServer(kind string) (addr string, err error) {
+	keys, err := makePKI()
+	if err != nil {
+		return "", err
+	}
+	config := keys.serverConfig()
+	if kind == "goroutines" {
+		ln, err := tls.Listen("tcp", "127.0.0.1:0", config)
+		if err != nil {
+			return "", err
+		}
+		go goroutinePerConnection(ln)
+		return ln.Addr().String(), nil
+	}
+	l := Listener{Name: "BENCH", Host: "127.0.0.1", Backlog: 1000}
+	if kind == "tls" {
+		l.Protocol, l.TLS = SSL, func() *tls.Config { return config }
+	}
+	s := New(Options{Handler: &echo{}})
+	bound, err := s.Listen(l)
+	if err != nil {
+		return "", err
+	}
+	s.Start()
+	return bound.String(), nil
+}
+
+// goroutinePerConnection is the server that one would write first.
+func goroutinePerConnection(ln net.Listener) {
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			var size [4]byte
+			for {
+				if _, err := io.ReadFull(conn, size[:]); err != nil {
+					return
+				}
+				body := make([]byte, binary.BigEndian.Uint32(size[:]))
+				if _, err := io.ReadFull(conn, body); err != nil {
+					return
+				}
+				if _, err := conn.Write(framed(body)); err != nil {
+					return
+				}
+			}
+		}()
+	}
+}
+
+// memoryClient opens connections, sends a request over each, says so, and holds
+// them until its standard input ends.
+func memoryClient(kind, addr, number string) error {
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	const workers = 16
+	errs := make([]error, workers)
+	held := make([][]net.Conn, workers)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for range n / workers {
+				conn, err := memoryRoundTrip(kind, addr)
+				if err != nil {
+					errs[w] = err
+					return
+				}
+				held[w] = append(held[w], conn)
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stdout, "ready")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	runtime.KeepAlive(held)
+	return nil
+}
+
+func memoryRoundTrip(kind, addr string) (net.Conn, error) {
+	raw, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	conn := raw
+	if kind != "plaintext" {
+		conn = tls.Client(raw, &tls.Config{InsecureSkipVerify: true, CurvePreferences: []tls.CurveID{tls.X25519}})
+	}
+	if _, err := conn.Write(framed(make([]byte, memoryRequest))); err != nil {
+		return nil, err
+	}
+	_, err = io.ReadFull(conn, make([]byte, 4+memoryRequest))
+	return raw, err
+}
+
+// residentSet is this process's, in bytes.
+func residentSet() (int, error) {
+	statm, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0, err
+	}
+	pages, err := strconv.Atoi(strings.Fields(string(statm))[1])
+	return pages * os.Getpagesize(), err
+}
+
+// role starts this binary in a role. It ends when its input is closed.
+func role(ctx context.Context, tb testing.TB, name string, args ...string) (in io.Writer, out *bufio.Scanner) {
+	tb.Helper()
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), roleVariable+"="+name)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	return stdin, bufio.NewScanner(stdout)
+}
+
+// memoryPerConnection measures a server with n idle connections: right after
+// the last one has connected, and when the collector has settled.
+func memoryPerConnection(tb testing.TB, kind string, n int) (storm, settled int) {
+	tb.Helper()
+	line := func(from *bufio.Scanner) string {
+		tb.Helper()
+		if !from.Scan() {
+			tb.Fatalf("%s ended: %v", kind, from.Err())
+		}
+		return from.Text()
+	}
+	in, out := role(tb.Context(), tb, kind)
+	addr := line(out)
+	measure := func(how string) int {
+		tb.Helper()
+		if _, err := fmt.Fprintln(in, how); err != nil {
+			tb.Fatal(err)
+		}
+		rss, err := strconv.Atoi(line(out))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return rss
+	}
+	connect := func(n int) {
+		tb.Helper()
+		_, out := role(tb.Context(), tb, "client", kind, addr, strconv.Itoa(n))
+		if got := line(out); got != "ready" {
+			tb.Fatalf("client says %q", got)
+		}
+	}
+	connect(160) // so that what is paid once is paid
+	before := measure("settled")
+	connect(n)
+	storm = (measure("at once") - before) / n
+	return storm, (measure("settled") - before) / n
+}
+
+func BenchmarkIdleConnectionMemory(b *testing.B) {
+	const connections = 8000
+	for _, kind := range memoryServers {
+		b.Run(kind, func(b *testing.B) {
+			for b.Loop() {
+				storm, settled := memoryPerConnection(b, kind, connections)
+				b.ReportMetric(float64(storm), "storm-B/conn")
+				b.ReportMetric(float64(settled), "settled-B/conn")
+			}
+		})
+	}
+}
+
+func TestIdleConnectionsCostLittleMemory(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector's own memory would be measured")
+	}
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	const connections = 2000
+	settled := map[string]int{}
+	for _, kind := range memoryServers {
+		_, settled[kind] = memoryPerConnection(t, kind, connections)
+	}
+	t.Logf("bytes of resident set per idle connection: %v", settled)
+	if got := settled["plaintext"]; got > 1500 {
+		t.Errorf("idle plaintext connection = %d bytes, want at most 1500", got)
+	}
+	if got := settled["tls"]; got > 5500 {
+		t.Errorf("idle TLS 1.3 connection = %d bytes, want at most 5500", got)
+	}
+	if got, other := settled["tls"], settled["goroutines"]; got*4 > other {
+		t.Errorf("idle TLS 1.3 connection = %d bytes, want at most a quarter of the %d with a goroutine each", got, other)
+	}
+}
