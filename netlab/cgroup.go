@@ -59,6 +59,11 @@ func (c cgroup) make() error {
 	return nil
 }
 
+func (c cgroup) exists() bool {
+	_, err := os.Stat(string(c))
+	return err == nil
+}
+
 // file opens the cgroup for a process to be born in.
 func (c cgroup) file() (*os.File, error) { return os.Open(string(c)) }
 
@@ -104,7 +109,7 @@ func (c cgroup) pids() ([]int, error) {
 // kill ends every process in the cgroup and below it, and returns when none is left. A cgroup that does not exist
 // has none.
 func (c cgroup) kill(ctx context.Context) error {
-	if _, err := os.Stat(string(c)); errors.Is(err, fs.ErrNotExist) {
+	if !c.exists() {
 		return nil
 	}
 	err := os.WriteFile(filepath.Join(string(c), "cgroup.kill"), []byte("1"), 0)
@@ -116,8 +121,8 @@ func (c cgroup) kill(ctx context.Context) error {
 		pids, err := c.pids()
 		if oneByOne {
 			for _, pid := range pids {
-				if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-					return false, fmt.Errorf("kill process %d: %w", pid, err)
+				if killed := unix.Kill(pid, unix.SIGKILL); killed != nil && !errors.Is(killed, unix.ESRCH) {
+					return false, fmt.Errorf("kill process %d: %w", pid, killed)
 				}
 			}
 		}

@@ -34,7 +34,7 @@ type reply struct {
 }
 
 // errNoOwner is the answer of nobody: the owner is not there, or ended in the middle.
-var errNoOwner = errors.New("the lab's owner does not answer") //nolint:gochecknoglobals // a sentinel
+var errNoOwner = errors.New("the lab's owner does not answer")
 
 // call asks the owner and passes its progress on.
 func (h home) call(ctx context.Context, r request, progress func(string)) (*Status, error) {

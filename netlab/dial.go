@@ -53,30 +53,33 @@ func connect(ctx context.Context, f *os.File, dest netip.AddrPort) error {
 	defer stop()
 	started := false
 	var result error
-	err = raw.Write(func(fd uintptr) bool {
+	err = raw.Write(func(fd uintptr) bool { // until it says yes, each time that the socket is writable
 		if !started {
 			started = true
 			result = unix.Connect(int(fd), sockaddr(dest))
 			return !errors.Is(result, unix.EINPROGRESS)
 		}
-		code, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
-		switch {
-		case err != nil:
-			result = err
-		case code != 0:
-			result = unix.Errno(code)
-		default:
-			result = nil
-			if _, err := unix.Getpeername(int(fd)); err != nil {
-				return false // woken too early
-			}
-		}
-		return true
+		var ended bool
+		ended, result = connected(int(fd))
+		return ended
 	})
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return errors.Join(err, result)
+}
+
+// connected tells whether a pending connect has ended, and how.
+func connected(fd int) (ended bool, err error) {
+	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err != nil {
+		return true, os.NewSyscallError("getsockopt SO_ERROR", err)
+	}
+	if code != 0 {
+		return true, unix.Errno(code)
+	}
+	_, err = unix.Getpeername(fd)
+	return err == nil, nil //nolint:nilerr // no peer yet: woken too early
 }
 
 func sockaddr(a netip.AddrPort) unix.Sockaddr {

@@ -20,9 +20,7 @@ func (brokerKind) command(h home, s *state, n *topology.Node) (args, env []strin
 
 func (brokerKind) prepare(h home, s *state, n *topology.Node, kernel string) error {
 	config := h.brokerDefaults(s.Lab, n, kernel)
-	for key, value := range n.Config {
-		config[key] = value
-	}
+	maps.Copy(config, n.Config)
 	complete(config, n)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Node %s of lab %s. Made by lab up; change the lab file, not this.\n", n.Name, s.Lab.Name)
@@ -57,16 +55,17 @@ func (h home) brokerDefaults(lab *topology.Lab, n *topology.Node, kernel string)
 	if kernel != "" {
 		config["kernel.accounting"] = "lab:" + kernel
 	}
-	plain := plainModule + " required"
+	var plain strings.Builder
+	plain.WriteString(plainModule + " required")
 	for _, u := range lab.Users {
-		plain += fmt.Sprintf(" user_%s=%s", u.Name, quote(u.Password))
+		fmt.Fprintf(&plain, " user_%s=%s", u.Name, quote(u.Password))
 	}
 	for _, l := range allListeners(n) {
 		if !strings.HasPrefix(l.Protocol, "SASL") {
 			continue
 		}
 		prefix := "listener.name." + strings.ToLower(l.Name) + "."
-		config[prefix+"plain.sasl.jaas.config"] = plain + ";"
+		config[prefix+"plain.sasl.jaas.config"] = plain.String() + ";"
 		config[prefix+"scram-sha-256.sasl.jaas.config"] = scramModule + " required;"
 		config[prefix+"scram-sha-512.sasl.jaas.config"] = scramModule + " required;"
 	}

@@ -26,22 +26,23 @@ func TestMain(m *testing.M) {
 		owner := Owner{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 		exit(owner.Run(context.Background(), os.Args[3]))
 	case len(os.Args) > 2 && os.Args[1] == "serve":
-		serve(os.Args[2:])
+		exit(serve(os.Args[2:]))
 	case len(os.Args) == 3 && os.Args[1] == "up":
 		exit(upFile(os.Args[2]))
 	case len(os.Args) == 3 && os.Args[1] == "down":
 		exit(Down(context.Background(), os.Args[2], Options{}))
 	default:
-		os.Exit(m.Run())
+		os.Exit(m.Run()) //nolint:forbidigo // the main of the test binary
 	}
 }
 
 func exit(err error) {
+	code := 0
 	if err != nil {
+		code = 1
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
 	}
-	os.Exit(0)
+	os.Exit(code) //nolint:forbidigo,revive // the end of a process that is not a test
 }
 
 // upFile brings up the lab that a JSON file has.
@@ -51,7 +52,7 @@ func upFile(path string) error {
 		return err
 	}
 	var lab topology.Lab
-	if err := json.Unmarshal(text, &lab); err != nil {
+	if err = json.Unmarshal(text, &lab); err != nil {
 		return err
 	}
 	_, err = Up(context.Background(), &lab, Options{})
@@ -59,13 +60,12 @@ func upFile(path string) error {
 }
 
 // serve answers each connection with the address it sees, and then with what it receives.
-func serve(ports []string) {
-	fmt.Println("serving", ports)
+func serve(ports []string) error {
+	fmt.Fprintln(os.Stdout, "serving", ports)
 	for _, port := range ports {
 		l, err := net.Listen("tcp", ":"+port)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			return err
 		}
 		go func() {
 			for {
@@ -74,9 +74,9 @@ func serve(ports []string) {
 					return
 				}
 				go func() {
-					defer c.Close()
-					fmt.Fprintln(c, c.RemoteAddr())
-					io.Copy(c, c)
+					defer c.Close() //nolint:errcheck // served as far as it went
+					_, _ = fmt.Fprintln(c, c.RemoteAddr())
+					_, _ = io.Copy(c, c)
 				}()
 			}
 		}()
@@ -90,7 +90,7 @@ var labs atomic.Int64
 func labName() string { return fmt.Sprintf("t%d-%d", os.Getpid(), labs.Add(1)) }
 
 // resolved makes a lab of the text of a file without its name.
-func resolved(t testing.TB, text string) *topology.Lab {
+func resolved(t *testing.T, text string) *topology.Lab {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -105,7 +105,7 @@ func resolved(t testing.TB, text string) *topology.Lab {
 }
 
 // raise brings a lab up and takes it down with the test, checking that nothing is left.
-func raise(t testing.TB, text string, o Options) *Lab {
+func raise(t *testing.T, text string, o Options) *Lab {
 	t.Helper()
 	testenv.NeedRoot(t)
 	lab, err := Up(t.Context(), resolved(t, text), o)
@@ -122,9 +122,9 @@ func raise(t testing.TB, text string, o Options) *Lab {
 	return lab
 }
 
-func lower(t testing.TB, lab *Lab) {
+func lower(t *testing.T, lab *Lab) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
 	if err := lab.Down(ctx); err != nil {
 		t.Errorf("Down = %v, want nil", err)
@@ -132,20 +132,20 @@ func lower(t testing.TB, lab *Lab) {
 	noLeaks(t, lab.Name())
 }
 
-func noLeaks(t testing.TB, name string) {
+func noLeaks(t *testing.T, name string) {
 	t.Helper()
 	if leaks, err := Leaks(name, Options{}); err != nil || len(leaks) != 0 {
 		t.Errorf("Leaks = %v, %v, want none", leaks, err)
 	}
 }
 
-func port(t testing.TB) int {
+func port(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer l.Close() //nolint:errcheck // only its number was wanted
 	return l.Addr().(*net.TCPAddr).Port
 }
 

@@ -250,14 +250,14 @@ func (h home) handOver() error {
 	uid, errU := strconv.Atoi(os.Getenv("SUDO_UID"))
 	gid, errG := strconv.Atoi(os.Getenv("SUDO_GID"))
 	if errU != nil || errG != nil {
-		return nil
+		return nil //nolint:nilerr // nobody called sudo
 	}
 	for _, part := range []string{"tls", "properties"} {
 		err := filepath.WalkDir(h.path(part), func(path string, _ os.DirEntry, err error) error {
 			if err != nil || strings.HasPrefix(filepath.Base(path), "node-") {
 				return err
 			}
-			return os.Lchown(path, uid, gid)
+			return os.Lchown(path, uid, gid) //nolint:gosec // nobody but root can write there yet
 		})
 		if err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("give %s to the user behind sudo: %w", part, err)

@@ -220,7 +220,7 @@ type Command struct {
 // Exec runs a program in the namespace of a node, a subnet or the router, with the lab's hosts, and waits for its end.
 // A program that ended with a code other than 0 gives an [exec.ExitError]. When ctx ends the program is asked to end too, and killed if it has not
 // in five seconds. A
-// program that cannot be found gives exec.ErrNotFound or os.ErrNotExist.
+// program that cannot be found gives [exec.ErrNotFound] or [os.ErrNotExist].
 func (l *Lab) Exec(ctx context.Context, in string, c Command) error {
 	if len(c.Args) == 0 {
 		return errors.New("no program to run")
@@ -240,7 +240,7 @@ func (l *Lab) Exec(ctx context.Context, in string, c Command) error {
 	}
 	defer ns.Close() //nolint:errcheck // entered for this program only
 	group := l.state.Cgroup.node(execCgroup)
-	if err := group.make(); err != nil {
+	if err = group.make(); err != nil {
 		return err
 	}
 	into, err := group.file()

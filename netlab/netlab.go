@@ -109,8 +109,8 @@ func Up(ctx context.Context, lab *topology.Lab, o Options) (*Lab, error) {
 		return nil, err
 	}
 	built, err := up(ctx, h, lab, o)
-	if err := unlock(!h.exists()); err != nil {
-		return nil, err
+	if unlocked := unlock(!h.exists()); unlocked != nil {
+		return nil, errors.Join(err, unlocked)
 	}
 	return built, err
 }
@@ -145,15 +145,13 @@ func up(ctx context.Context, h home, lab *topology.Lab, o Options) (*Lab, error)
 
 // lastWords is what the owner and the nodes said last, for the error of a lab that did not come up in time.
 func (h home) lastWords() string {
-	words := lastLines(h.path("owner.log"))
-	nodes, err := os.ReadDir(h.path("nodes"))
-	if err != nil {
-		return words
-	}
+	var words strings.Builder
+	words.WriteString(lastLines(h.path("owner.log")))
+	nodes, _ := os.ReadDir(h.path("nodes")) // not there yet: none
 	for _, n := range nodes {
-		words += lastLines(h.path("nodes", n.Name(), "log"))
+		words.WriteString(lastLines(h.path("nodes", n.Name(), "log")))
 	}
-	return words
+	return words.String()
 }
 
 // complete brings a lab that has an owner to what up promises.
@@ -200,13 +198,13 @@ func (h home) raise(ctx context.Context, lab *topology.Lab, o Options) error {
 	if s.Cgroup, err = o.cgroup(lab.Name); err != nil {
 		return err
 	}
-	if err := os.Mkdir(string(h), 0o755); err != nil { //nolint:gosec // exposed labs are used by everybody; keys in it are not readable
+	if err = os.Mkdir(string(h), 0o755); err != nil { //nolint:gosec // exposed labs are used by everybody; keys in it are not readable
 		return err
 	}
-	if err := h.note(step{stepCgroup, string(s.Cgroup)}); err != nil {
+	if err = h.note(step{stepCgroup, string(s.Cgroup)}); err != nil {
 		return err
 	}
-	if err := h.writeState(s); err != nil {
+	if err = h.writeState(s); err != nil {
 		return err
 	}
 	owner, err := h.startOwner(s)
@@ -253,7 +251,7 @@ func (h home) await(ctx context.Context, ended <-chan struct{}, o Options) error
 			return false, fmt.Errorf("the lab's owner ended%s", lastLines(h.path("owner.log")))
 		}
 		_, err := h.call(ctx, request{Op: opStatus}, nil)
-		return err == nil, nil //nolint:nilerr // it does not listen yet
+		return err == nil, nil // an error: it does not listen yet
 	})
 	if err != nil {
 		return err
@@ -381,10 +379,10 @@ func (l *Lab) Down(ctx context.Context) error {
 func (l *Lab) Close() error {
 	var err error
 	for _, n := range l.nodes {
-		err = errors.Join(err, n.place.close())
+		err = errors.Join(err, n.close())
 	}
 	for _, s := range l.subnets {
-		err = errors.Join(err, s.place.close())
+		err = errors.Join(err, s.close())
 	}
 	return err
 }

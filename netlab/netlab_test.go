@@ -19,7 +19,7 @@ import (
 )
 
 // seen dials a node and gives the address that the node saw.
-func seen(t testing.TB, s *Subnet, source, dest string) netip.Addr {
+func seen(t *testing.T, s *Subnet, source, dest string) netip.Addr {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -31,11 +31,11 @@ func seen(t testing.TB, s *Subnet, source, dest string) netip.Addr {
 	if err != nil {
 		t.Fatalf("dial %s from %s = %v, want nil", dest, source, err)
 	}
-	defer c.Close()
+	defer c.Close() //nolint:errcheck // read as far as needed
 	return greeting(t, c)
 }
 
-func greeting(t testing.TB, c net.Conn) netip.Addr {
+func greeting(t *testing.T, c net.Conn) netip.Addr {
 	t.Helper()
 	line, err := bufio.NewReader(c).ReadString('\n')
 	if err != nil {
@@ -48,7 +48,7 @@ func greeting(t testing.TB, c net.Conn) netip.Addr {
 	return a.Addr().Unmap()
 }
 
-func subnet(t testing.TB, l *Lab, name string) *Subnet {
+func subnet(t *testing.T, l *Lab, name string) *Subnet {
 	t.Helper()
 	s, err := l.Subnet(name)
 	if err != nil {
@@ -57,7 +57,7 @@ func subnet(t testing.TB, l *Lab, name string) *Subnet {
 	return s
 }
 
-func node(t testing.TB, l *Lab, name string) *Node {
+func node(t *testing.T, l *Lab, name string) *Node {
 	t.Helper()
 	n, err := l.Node(name)
 	if err != nil {
@@ -277,7 +277,7 @@ func TestExposedPortLeadsToTheNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	defer c.Close() //nolint:errcheck // read as far as needed
 	if got := greeting(t, c); got != routerV4() {
 		t.Errorf("the node sees %s, want the router %s", got, routerV4())
 	}
@@ -297,7 +297,7 @@ func TestExposedPortLeadsToTheNode(t *testing.T) {
 	noLeaks(t, other.Name)
 	lower(t, lab)
 	if c, err := net.Dial("tcp", "127.0.0.1:"+itoa(p)); err == nil {
-		c.Close()
+		_ = c.Close()
 		t.Error("dial after down = nil, want an error")
 	}
 	if _, err := Up(t.Context(), lab.Topology(), Options{}); err != nil { // for raise's own down

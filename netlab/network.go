@@ -204,7 +204,7 @@ func (b *builder) member(i int, m *member) error {
 			settings = append(settings, setting{"ipv6/ip_nonlocal_bind", "1"})
 		}
 	}
-	if err := apply(settings); err != nil {
+	if err = apply(settings); err != nil {
 		return err
 	}
 	here, err := netlink.NewHandle(unix.NETLINK_ROUTE)
@@ -223,14 +223,14 @@ func (b *builder) member(i int, m *member) error {
 	if err := b.routes.LinkSetUp(far); err != nil {
 		return fmt.Errorf("link of the router up: %w", err)
 	}
-	if err := b.memberRoutes(here, m); err != nil {
+	if err := memberRoutes(here, m); err != nil {
 		return err
 	}
 	return b.routerRoutes(index, m)
 }
 
 // memberRoutes gives the member its addresses and the way out.
-func (b *builder) memberRoutes(here *netlink.Handle, m *member) error {
+func memberRoutes(here *netlink.Handle, m *member) error {
 	var addresses []netip.Addr
 	families := map[bool]bool{} // by Is6
 	for _, p := range m.prefixes {

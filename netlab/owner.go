@@ -95,16 +95,16 @@ func (o *Owner) Run(ctx context.Context, folder string) error {
 		o.tell()
 		o.mu.Unlock()
 		<-ctx.Done()
-		o.close(stop)
+		o.close(context.WithoutCancel(ctx), stop)
 	})
 	o.serve(ctx, control, &all)
 	return nil
 }
 
 // close ends what the process's own end would end less politely.
-func (o *Owner) close(stop func() error) {
+func (o *Owner) close(ctx context.Context, stop func() error) {
 	for _, p := range o.nodes {
-		if err := errors.Join(p.group.kill(context.Background()), p.ns.Close()); err != nil {
+		if err := errors.Join(p.group.kill(ctx), p.ns.Close()); err != nil {
 			o.Log.Warn("end node", slog.String("node", p.node.Name), slog.Any("error", err))
 		}
 	}
@@ -136,7 +136,7 @@ func (o *Owner) build(ctx context.Context, all *sync.WaitGroup) (stop func() err
 	if err != nil {
 		return nil, err
 	}
-	if err := o.mountNetns(); err != nil {
+	if err = o.mountNetns(); err != nil {
 		return nil, err
 	}
 	var made atomic.Int64
@@ -149,7 +149,7 @@ func (o *Owner) build(ctx context.Context, all *sync.WaitGroup) (stop func() err
 		return nil, err
 	}
 	o.step("certificates and properties")
-	if err := o.home.material(lab); err != nil {
+	if err = o.home.material(lab); err != nil {
 		return nil, fmt.Errorf("write certificates and properties: %w", err)
 	}
 	handles, err := o.openNodes()
@@ -344,7 +344,7 @@ func (o *Owner) answer(ctx context.Context, c net.Conn) {
 	if err != nil {
 		last.Error = err.Error()
 	}
-	_ = out.Encode(last)
+	_ = out.Encode(last) //nolint:errchkjson // who asked may have gone
 }
 
 func (o *Owner) do(ctx context.Context, r request, progress func(string)) error {

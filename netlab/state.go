@@ -107,7 +107,7 @@ func (h home) note(s step) error {
 		return fmt.Errorf("write journal: %w", err)
 	}
 	_, err = f.Write(append(line, '\n'))
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
 	return nil
@@ -139,31 +139,16 @@ func (h home) journal() ([]step, error) {
 // somebody. The lock ends with the process. remove tells whether the lock's file goes too.
 func (h home) lock(ctx context.Context, waiting func()) (unlock func(remove bool) error, err error) {
 	var f *os.File
-	err = until(ctx, func() (bool, error) {
-		if err := os.MkdirAll(h.root(), 0o755); err != nil { //nolint:gosec // exposed labs are used by everybody
-			return false, err
-		}
-		f, err = os.OpenFile(h.lockPath(), os.O_CREATE|os.O_RDWR, 0o600)
-		if errors.Is(err, fs.ErrNotExist) {
-			return false, nil // the last lab took the folder with it: make it again
-		}
-		if err != nil {
-			return false, err
-		}
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-			if waiting != nil && errors.Is(err, unix.EWOULDBLOCK) {
+	err = until(ctx, func() (done bool, err error) {
+		f, err = h.tryLock()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			if waiting != nil {
 				waiting()
 				waiting = nil
 			}
-			if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-				return false, errors.Join(err, f.Close())
-			}
-			return false, f.Close()
+			return false, nil
 		}
-		if !same(f, h.lockPath()) { // whoever had it removed the file: ours is not the lock any more
-			return false, f.Close()
-		}
-		return true, nil
+		return f != nil, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("lock lab %s: %w", h.name(), err)
@@ -179,6 +164,29 @@ func (h home) lock(ctx context.Context, waiting func()) (unlock func(remove bool
 		}
 		return err
 	}, nil
+}
+
+// tryLock takes the lock. It gives EWOULDBLOCK while somebody has it, and nothing at all when the file went away
+// meanwhile: try again.
+func (h home) tryLock() (*os.File, error) {
+	if err := os.MkdirAll(h.root(), 0o755); err != nil { //nolint:gosec // exposed labs are used by everybody
+		return nil, err
+	}
+	f, err := os.OpenFile(h.lockPath(), os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // the last lab took the folder with it
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil && same(f, h.lockPath()) {
+		return f, nil
+	}
+	if errors.Is(err, unix.EINTR) {
+		err = nil
+	}
+	return nil, errors.Join(err, f.Close()) // without an error: whoever had the lock removed its file
 }
 
 // same tells whether f is the file at path.

@@ -21,32 +21,47 @@ func (h home) teardown(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range steps { // processes first: they would go on making things
+	var groups []cgroup
+	for _, s := range steps {
 		if s.Do == stepCgroup {
-			if err := cgroup(s.Path).kill(ctx); err != nil {
-				return err
-			}
+			groups = append(groups, cgroup(s.Path))
+		}
+	}
+	for _, g := range groups { // processes first: they would go on making things
+		if err = g.kill(ctx); err != nil {
+			return err
 		}
 	}
 	h.unlink()
+	if err = h.unmount(); err != nil {
+		return err
+	}
+	for _, g := range groups {
+		if err = g.remove(ctx); err != nil {
+			return err
+		}
+		_ = os.Remove(filepath.Dir(string(g))) // the last lab takes the cgroup of all labs with it
+	}
+	return h.removeFiles()
+}
+
+// unmount takes away everything that is mounted in the lab's folder.
+func (h home) unmount() error {
 	mounts, err := netns.MountsBelow(string(h))
 	if err != nil {
 		return err
 	}
-	for i := len(mounts) - 1; i >= 0; i-- { // the outermost takes all below it along
-		if err := unix.Unmount(mounts[i], unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("unmount %s: %w", mounts[i], err)
+	for _, m := range mounts { // the outermost takes all below it along
+		err = unix.Unmount(m, unix.MNT_DETACH)
+		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("unmount %s: %w", m, err)
 		}
 	}
-	for _, s := range steps {
-		if s.Do == stepCgroup {
-			if err := cgroup(s.Path).remove(ctx); err != nil {
-				return err
-			}
-			_ = os.Remove(filepath.Dir(s.Path)) // the last lab takes the cgroup of all labs with it
-		}
-	}
-	// The journal goes last, so that a kill in between leaves a lab that can be removed again.
+	return nil
+}
+
+// removeFiles removes the folder. The journal goes last, so that a kill in between leaves a lab that can be removed.
+func (h home) removeFiles() error {
 	entries, err := os.ReadDir(string(h))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -55,7 +70,7 @@ func (h home) teardown(ctx context.Context) error {
 		if e.Name() == "journal" {
 			continue
 		}
-		if err := os.RemoveAll(h.path(e.Name())); err != nil {
+		if err = os.RemoveAll(h.path(e.Name())); err != nil {
 			return err
 		}
 	}
@@ -99,7 +114,7 @@ func Leaks(name string, o Options) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(string(group)); err == nil {
+	if group.exists() {
 		leaks = append(leaks, "cgroup "+string(group))
 	}
 	pids, err := processesOf(h)
@@ -123,8 +138,8 @@ func processesOf(h home) ([]string, error) {
 		if strings.Trim(e.Name(), "0123456789") != "" {
 			continue
 		}
-		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")) // gone meanwhile: no leak
-		group, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cgroup"))
+		line, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline") // gone meanwhile: no leak
+		group, _ := os.ReadFile("/proc/" + e.Name() + "/cgroup")
 		args := strings.ReplaceAll(string(line), "\x00", " ") + " "
 		if len(line) == 0 {
 			continue // a zombie, whose parent has not looked yet, or a thread of the kernel

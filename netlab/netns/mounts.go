@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// MountsBelow lists the mount points that the calling thread sees at or below folder, the deepest first where they are
-// nested: the order in which they can be unmounted.
+// MountsBelow lists the mount points that the calling thread sees at or below folder, a mount before those that are in it.
 func MountsBelow(folder string) ([]string, error) {
 	f, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {
@@ -30,9 +29,6 @@ func MountsBelow(folder string) ([]string, error) {
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("list mounts: %w", err)
-	}
-	for i, j := 0, len(below)-1; i < j; i, j = i+1, j-1 { // the kernel lists a mount after the one it is on
-		below[i], below[j] = below[j], below[i]
 	}
 	return below, nil
 }

@@ -47,7 +47,7 @@ func Create(paths []string, setup func(i int) error) error {
 }
 
 func create(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o444)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -218,10 +218,10 @@ func (v View) apply() error {
 		if err != nil {
 			return err
 		}
-		for i := len(mounts) - 1; i >= 0; i-- { // the outermost takes those below it along
-			err := unix.Unmount(mounts[i], unix.MNT_DETACH)
+		for _, m := range mounts { // the outermost takes those below it along
+			err := unix.Unmount(m, unix.MNT_DETACH)
 			if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-				return fmt.Errorf("hide %s: %w", mounts[i], err)
+				return fmt.Errorf("hide %s: %w", m, err)
 			}
 		}
 	}

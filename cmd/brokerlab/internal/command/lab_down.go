@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,22 +58,24 @@ func labDown(ctx context.Context, env Env, args []string, all bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("not down within a minute"))
 	defer cancel()
 	p := newProgress(env.Stderr)
-	defer p.stop()
 	var failed error
+	var said strings.Builder
 	for _, name := range names {
 		p.set("taking down " + name)
-		err := netlab.Down(ctx, name, netlab.Options{Progress: p.set})
+		err = netlab.Down(ctx, name, netlab.Options{Progress: p.set})
 		switch {
 		case errors.Is(err, netlab.ErrNoLab):
-			fmt.Fprintf(env.Stdout, "Lab %s is not there.\n", name)
+			fmt.Fprintf(&said, "Lab %s is not there.\n", name)
 		case err != nil:
 			failed = errors.Join(failed, err)
 		default:
-			fmt.Fprintf(env.Stdout, "Lab %s is gone.\n", name)
+			fmt.Fprintf(&said, "Lab %s is gone.\n", name)
 		}
 	}
 	if len(names) == 0 {
-		fmt.Fprintln(env.Stdout, "No lab is up.")
+		said.WriteString("No lab is up.\n")
 	}
-	return failed
+	p.stop()
+	_, err = io.WriteString(env.Stdout, said.String())
+	return errors.Join(failed, err)
 }

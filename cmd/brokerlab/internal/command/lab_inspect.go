@@ -1,11 +1,12 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,100 +90,107 @@ func inspect(ctx context.Context, lab *netlab.Lab) (*netlab.Status, error) {
 
 func printAll(w io.Writer, all []*netlab.Status) error {
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(w, "No lab is up.")
+		_, err := io.WriteString(w, "No lab is up.\n")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "LAB\tSTATE\tNODES\tSUBNETS\tSINCE\tFOLDER")
+	rows := [][]string{{"LAB", "STATE", "NODES", "SUBNETS", "SINCE", "FOLDER"}}
 	for _, st := range all {
 		since := "-"
 		if !st.Since.IsZero() {
 			since = st.Since.Format(time.DateTime)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\n", st.Name, st.State, len(st.Nodes), len(st.Subnets), since, st.Folder)
+		rows = append(rows, []string{st.Name, st.State, strconv.Itoa(len(st.Nodes)), strconv.Itoa(len(st.Subnets)), since, cmp.Or(st.Folder, "-")})
 	}
-	return t.Flush()
+	var b strings.Builder
+	columns(&b, rows, 0)
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 func printStatus(w io.Writer, st *netlab.Status, wide bool) error {
-	fmt.Fprintf(w, "Lab %s: %s since %s, owner %d, folder %s\n", st.Name, st.State, st.Since.Format(time.DateTime), st.OwnerPID, st.Folder)
+	var b strings.Builder
+	fmt.Fprintf(&b, "Lab %s: %s since %s, owner %d, folder %s\n", st.Name, st.State, st.Since.Format(time.DateTime), st.OwnerPID, st.Folder)
 	if st.State == netlab.LabOwnerless {
-		fmt.Fprintf(w, "Its owner is gone: nodes, exposed ports and counts may not work. Bring it up again, or take it down.\n")
+		b.WriteString("Its owner is gone: nodes, exposed ports and counts may not work. Bring it up again, or take it down.\n")
 	}
 	if st.Error != "" {
-		fmt.Fprintf(w, "Error: %s\n", st.Error)
+		fmt.Fprintf(&b, "Error: %s\n", st.Error)
 	}
 	if st.Kernel != "" {
-		fmt.Fprintf(w, "Kernel counts: %s\n", st.Kernel)
+		fmt.Fprintf(&b, "Kernel counts: %s\n", st.Kernel)
 	}
 	for _, s := range st.Skipped {
-		fmt.Fprintf(w, "Without %s %s: %s\n", s.Name, s.What, s.Why)
+		fmt.Fprintf(&b, "Without %s %s: %s\n", s.Name, s.What, s.Why)
 	}
-	if err := printNodes(w, st, wide); err != nil {
-		return err
-	}
-	return printSubnets(w, st, wide)
+	printNodes(&b, st)
+	printListeners(&b, st, wide)
+	printSubnets(&b, st, wide)
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
-func printNodes(w io.Writer, st *netlab.Status, wide bool) error {
-	if len(st.Nodes) == 0 {
-		return nil
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\nNODE\tKIND\tSTATE\tPID\tADDRESSES\tLOG")
-	exposed := false
+func printNodes(b *strings.Builder, st *netlab.Status) {
+	rows := [][]string{{"NODE", "KIND", "STATE", "PID", "ADDRESSES", "LOG"}}
 	for i := range st.Nodes {
 		n := &st.Nodes[i]
-		state := n.State
+		state, pid := n.State, "-"
 		if n.Reason != "" {
 			state += " (" + n.Reason + ")"
 		}
-		exposed = exposed || len(n.Exposed) > 0
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\n", n.Name, n.Kind, state, n.PID, joined(n.Addresses), n.Log)
+		if n.PID != 0 {
+			pid = strconv.Itoa(n.PID)
+		}
+		rows = append(rows, []string{n.Name, n.Kind, state, pid, joined(n.Addresses), n.Log})
 	}
-	fmt.Fprintln(t, "\nLISTENER\tNODE\tPROTOCOL\tADVERTISED\tCLIENT PROPERTIES")
+	section(b, rows)
+}
+
+func printListeners(b *strings.Builder, st *netlab.Status, wide bool) {
+	rows := [][]string{{"LISTENER", "NODE", "PROTOCOL", "ADVERTISED", "CLIENT PROPERTIES"}}
+	exposed := false
 	for i := range st.Nodes {
 		n := &st.Nodes[i]
+		exposed = exposed || len(n.Exposed) > 0
 		for _, l := range n.Listeners {
 			files := l.Properties
 			if len(files) > 1 && !wide {
-				files = files[:1]
+				files = []string{files[0], fmt.Sprintf("and %d more", len(files)-1)}
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", l.Name, n.Name, l.Protocol, l.Advertised, strings.Join(files, " "))
+			rows = append(rows, []string{l.Name, n.Name, l.Protocol, l.Advertised, strings.Join(files, " ")})
 		}
 		for _, p := range n.Exposed {
 			if len(n.Listeners) == 0 {
-				fmt.Fprintf(t, "-\t%s\t-\t127.0.0.1:%d\t-\n", n.Name, p)
+				rows = append(rows, []string{"-", n.Name, "-", fmt.Sprintf("127.0.0.1:%d", p), "-"})
 			}
 		}
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	section(b, rows)
 	if exposed {
-		_, err := fmt.Fprintf(w, "Clients of exposed ports (127.0.0.1) have the router's address: %s.\n", st.Router[0])
-		return err
+		fmt.Fprintf(b, "Clients of exposed ports (127.0.0.1) have the router's address: %s.\n", st.Router[0])
 	}
-	return nil
 }
 
-func printSubnets(w io.Writer, st *netlab.Status, wide bool) error {
-	if len(st.Subnets) == 0 {
-		return nil
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\nSUBNET\tPREFIXES")
+func printSubnets(b *strings.Builder, st *netlab.Status, wide bool) {
+	rows := [][]string{{"SUBNET", "PREFIXES"}}
 	shown := st.Subnets
 	if len(shown) > someSubnets && !wide {
 		shown = shown[:someSubnets]
 	}
 	for i := range shown {
-		fmt.Fprintf(t, "%s\t%s\n", shown[i].Name, joined(shown[i].Prefixes))
+		rows = append(rows, []string{shown[i].Name, joined(shown[i].Prefixes)})
 	}
+	section(b, rows)
 	if more := len(st.Subnets) - len(shown); more > 0 {
-		fmt.Fprintf(t, "and %d more\t(--wide shows them)\n", more)
+		fmt.Fprintf(b, "and %d more (--wide shows them)\n", more)
 	}
-	return t.Flush()
+}
+
+// section writes a table after an empty line, unless it has only a heading.
+func section(b *strings.Builder, rows [][]string) {
+	if len(rows) > 1 {
+		b.WriteString("\n")
+		columns(b, rows, 0)
+	}
 }
 
 func joined[T fmt.Stringer](all []T) string {

@@ -37,18 +37,18 @@ func countForLab(ctx context.Context, r netlab.KernelRequest) (mode string, stop
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
-		err := kernelsource.Serve(ctx, l, kernelsource.Options{Log: r.Log})
-		if err != nil {
-			r.Log.Error("count in the kernel", slog.Any("error", err))
+		served := kernelsource.Serve(ctx, l, kernelsource.Options{Log: r.Log})
+		if served != nil {
+			r.Log.Error("count in the kernel", slog.Any("error", served))
 			_ = l.Close() // nobody waits for an answer that will not come
 		}
-		ended <- err
+		ended <- served
 	}()
 	stop = func() error {
 		cancel()
 		return <-ended
 	}
-	client, err := kernelsource.Dial(l.Addr().String(), nil)
+	client, err := kernelsource.Dial(l.Addr().String(), nil) //nolint:contextcheck // it connects to this process, which listens
 	if err != nil {
 		return "", nil, errors.Join(err, stop())
 	}
