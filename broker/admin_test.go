@@ -1,6 +1,7 @@
 package broker_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -60,10 +61,10 @@ func TestBrokerConfigsAreDescribedWithWhereTheyComeFrom(t *testing.T) {
 	cfg.Properties["ssl.key.password"], cfg.Properties["my.own"] = "secret", "x"
 	b := start(t, cfg)
 	r := dial(t, b.Addr("PLAINTEXT"))
-	if code, message := alter(r, "", map[string]*string{"num.io.threads": kmsg.StringPtr("6")}); code != 0 {
+	if code, message := alter(r, "", map[string]*string{"num.io.threads": new("6")}); code != 0 {
 		t.Fatalf("alter the default: %d %s", code, message)
 	}
-	if code, message := alter(r, "1", map[string]*string{"num.io.threads": kmsg.StringPtr("5")}); code != 0 {
+	if code, message := alter(r, "1", map[string]*string{"num.io.threads": new("5")}); code != 0 {
 		t.Fatalf("alter the broker: %d %s", code, message)
 	}
 	all := brokerConfig(r, "1")
@@ -136,7 +137,7 @@ func TestTopicConfigsAreTheDataPlanes(t *testing.T) {
 	if _, err := admin.CreateTopic(ctx, 1, 1, nil, "configured"); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Name: "retention.ms", Value: kadm.StringPtr("1234")}}, "configured"); err != nil || r[0].Err != nil {
+	if r, err := admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Name: "retention.ms", Value: new("1234")}}, "configured"); err != nil || r[0].Err != nil {
 		t.Fatalf("AlterTopicConfigs = %v, %v", r, err)
 	}
 	got, err := admin.DescribeTopicConfigs(ctx, "configured")
@@ -148,7 +149,7 @@ func TestTopicConfigsAreTheDataPlanes(t *testing.T) {
 			t.Errorf("retention.ms = %s, want 1234", c.MaybeValue())
 		}
 	}
-	if r, err := admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Name: "no.such", Value: kadm.StringPtr("1")}}, "configured"); err != nil || r[0].Err == nil {
+	if r, err := admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Name: "no.such", Value: new("1")}}, "configured"); err != nil || r[0].Err == nil {
 		t.Errorf("an unknown topic config = %v, %v, want an error", r, err)
 	}
 }
@@ -159,7 +160,7 @@ func TestQuotasAreKeptAndDescribed(t *testing.T) {
 	ctx := limit(t)
 	admin := kadm.NewClient(client(t, b.Addr("PLAINTEXT")))
 	user := "alice"
-	set := func(kind string, key string, value float64) error {
+	set := func(kind, key string, value float64) error {
 		r, err := admin.AlterClientQuotas(ctx, []kadm.AlterClientQuotaEntry{{
 			Entity: kadm.ClientQuotaEntity{{Type: kind, Name: &user}}, Ops: []kadm.AlterClientQuotaOp{{Key: key, Value: value}},
 		}})
@@ -273,7 +274,7 @@ func TestMetadataHandlesTopicsInEveryVersion(t *testing.T) {
 		req := kmsg.NewPtrMetadataRequest()
 		req.Version, req.AllowAutoTopicCreation = version, true
 		name := fmt.Sprint("topic-", version)
-		req.Topics = []kmsg.MetadataRequestTopic{{Topic: &name}, {Topic: kmsg.StringPtr("not valid")}}
+		req.Topics = []kmsg.MetadataRequestTopic{{Topic: &name}, {Topic: new("not valid")}}
 		resp := ask[*kmsg.MetadataResponse](r, req)
 		if version >= 2 && len(*resp.ClusterID) != 22 || version >= 1 && resp.ControllerID != 1 || len(resp.Brokers) != 1 || resp.Brokers[0].NodeID != 1 {
 			t.Errorf("Metadata v%d = %+v", version, resp)
@@ -297,7 +298,7 @@ func TestMetadataHandlesTopicsInEveryVersion(t *testing.T) {
 	}
 	off := kmsg.NewPtrMetadataRequest()
 	off.Version, off.AllowAutoTopicCreation = 12, false
-	off.Topics = []kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr("not-made")}}
+	off.Topics = []kmsg.MetadataRequestTopic{{Topic: new("not-made")}}
 	if resp := ask[*kmsg.MetadataResponse](r, off); resp.Topics[0].ErrorCode != 3 {
 		t.Errorf("Metadata without auto-creation = error %d, want 3", resp.Topics[0].ErrorCode)
 	}
@@ -322,9 +323,8 @@ func TestMetricsAreServedAndNothingElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer resp.Body.Close()
 		body, err := io.ReadAll(resp.Body)
-		if err != nil {
+		if err = errors.Join(err, resp.Body.Close()); err != nil {
 			t.Fatal(err)
 		}
 		return resp.StatusCode, string(body)

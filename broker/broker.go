@@ -163,7 +163,7 @@ func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 		BeforeListen: b.watch,
 	})
 	for i := range b.cfg.Listeners {
-		if err := b.listen(&b.cfg.Listeners[i]); err != nil {
+		if err := b.listen(&b.cfg.Listeners[i]); err != nil { //nolint:contextcheck // binding waits for nothing
 			return err
 		}
 	}
@@ -201,18 +201,18 @@ func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 }
 
 func (b *Broker) listen(l *ListenerConfig) error {
-	protocol, err := network.ParseProtocol(string(l.Protocol))
+	security, err := network.ParseProtocol(string(l.Protocol))
 	if err != nil {
 		return fmt.Errorf("listener %s: %w", l.Name, err)
 	}
 	bound := boundListener{ListenerConfig: l, tls: &atomic.Pointer[tls.Config]{}}
 	bound.tls.Store(l.TLS)
 	n := network.Listener{
-		Name: l.Name, Protocol: protocol, Host: l.Host, Port: l.Port,
+		Name: l.Name, Protocol: security, Host: l.Host, Port: l.Port,
 		Backlog: b.cfg.Backlog, Threads: l.Threads, MaxFrame: b.cfg.MaxRequestBytes, MaxAuthFrame: l.MaxAuthFrame,
 		IdleTimeout: b.cfg.IdleTimeout, FailureDelay: b.cfg.FailedAuthDelay,
 	}
-	if protocol.TLS() {
+	if security.TLS() {
 		n.TLS = bound.tls.Load
 	}
 	if bound.bound, err = b.network.Listen(n); err != nil {
@@ -319,7 +319,7 @@ func (b *Broker) Ready() <-chan struct{} { return b.ready }
 // given back. It is called once. An error means that the broker could not go on, or not stop
 // cleanly.
 func (b *Broker) Serve(ctx context.Context) error {
-	b.network.Start()
+	b.network.Start() //nolint:contextcheck // Shutdown ends it, not a context
 	if b.metrics != nil {
 		b.metrics.start()
 	}

@@ -121,7 +121,7 @@ func TestTheListShowsConnectionsInEveryStateOfBecomingSomebody(t *testing.T) {
 	// A principal that cannot be mapped ends the connection at its first request.
 	unmappable.request(versionsRequest(3))
 	unmappable.closed("the first request of a certificate that no rule maps")
-	silent.conn.Close()
+	silent.close()
 	eventually(t, "rows vanish with their connections", func() bool {
 		rows := list(me, nil, nil, nil).Connections
 		return len(rows) == len(want)-2 && find(rows, silent) == nil && find(rows, unmappable) == nil

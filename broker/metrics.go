@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -108,8 +109,9 @@ func (*collector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends everything at one moment.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	b := c.broker
-	for _, n := range b.network.Counts() {
-		listenerMetrics(out, &n)
+	counts := b.network.Counts()
+	for i := range counts {
+		listenerMetrics(out, &counts[i])
 	}
 	waiting, busy, workers := b.api.Load()
 	gauge(out, "kafka_network_requestchannel_requestqueuesize_value", "Requests that wait for a worker.", float64(waiting))
@@ -193,7 +195,7 @@ func (b *Broker) kernelMetrics(out chan<- prometheus.Metric) {
 }
 
 func kernelPortMetrics(out chan<- prometheus.Metric, p *KernelPort) {
-	l := []string{"listener", p.Listener, "port", fmt.Sprint(p.Port)}
+	l := []string{"listener", p.Listener, "port", strconv.Itoa(int(p.Port))}
 	for _, k := range []struct {
 		name string
 		n    int64

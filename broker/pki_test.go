@@ -77,8 +77,8 @@ func (p *pki) server(t *testing.T) *tls.Config {
 func (p *pki) client(t *testing.T, names ...pkix.Name) *tls.Config {
 	t.Helper()
 	c := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: p.pool}
-	for _, name := range names {
-		c.Certificates = append(c.Certificates, p.issue(t, name))
+	for i := range names {
+		c.Certificates = append(c.Certificates, p.issue(t, names[i]))
 	}
 	return c
 }

@@ -75,6 +75,7 @@ func TestEveryProtocolServesBothFamiliesAndKnowsItsClients(t *testing.T) {
 		"SASL_SSL_V6":       {"User:alice", []kgo.Opt{alice, kgo.DialTLSConfig(p.client(t))}},
 	} {
 		t.Run(listener, func(t *testing.T) {
+			t.Parallel()
 			topic := "topic-" + listener
 			addr := b.Addr(listener)
 			c := client(t, addr, append(want.opts, versions(), kgo.AllowAutoTopicCreation(), kgo.DefaultProduceTopic(topic),
@@ -127,10 +128,10 @@ func TestASCRAMUserIsMadeAtRunTimeAndAuthenticates(t *testing.T) {
 	if err != nil || made.Error() != nil {
 		t.Fatalf("AlterUserSCRAMs = %v, %v", made.Error(), err)
 	}
-	if err := client(t, b.Addr("SASL_PLAINTEXT_V4"), carol("one")).Ping(ctx); err != nil {
+	if err = client(t, b.Addr("SASL_PLAINTEXT_V4"), carol("one")).Ping(ctx); err != nil {
 		t.Errorf("carol with her password: %v", err)
 	}
-	if err := client(t, b.Addr("SASL_PLAINTEXT_V4"), carol("two")).Ping(ctx); err == nil {
+	if err = client(t, b.Addr("SASL_PLAINTEXT_V4"), carol("two")).Ping(ctx); err == nil {
 		t.Error("carol authenticated with a wrong password")
 	}
 	known, err := admin.DescribeUserSCRAMs(ctx)

@@ -29,12 +29,16 @@ func dial(t *testing.T, addr netip.AddrPort) *raw {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
+	r := &raw{t, conn}
+	t.Cleanup(r.close)
 	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	return &raw{t, conn}
+	return r
 }
+
+// close hangs up; the broker may have done so before.
+func (r *raw) close() { _ = r.conn.Close() }
 
 // frame sends one request: a header, then body.
 func (r *raw) frame(key, version int16, flexible bool, body []byte) {
@@ -61,7 +65,7 @@ func (r *raw) request(req kmsg.Request) {
 	r.frame(req.Key(), req.GetVersion(), req.IsFlexible(), req.AppendTo(nil))
 }
 
-// answer reads one response's body; io.EOF means that the broker closed instead.
+// answer reads one response's body; [io.EOF] means that the broker closed instead.
 func (r *raw) answer(flexible bool) ([]byte, error) {
 	r.t.Helper()
 	var size [4]byte
@@ -289,7 +293,7 @@ func TestASASLListenerWantsAuthenticationFirst(t *testing.T) {
 	b := start(t, saslConfig())
 	addr := b.Addr("SASL")
 	metadata := kmsg.NewPtrMetadataRequest()
-	metadata.Version, metadata.Topics = 4, []kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr("t")}}
+	metadata.Version, metadata.Topics = 4, []kmsg.MetadataRequestTopic{{Topic: new("t")}}
 
 	r := dial(t, addr)
 	r.request(metadata)

@@ -24,9 +24,9 @@ const childDir = "BROKERLAB_TEST_BROKER_DIR"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
-		os.Exit(childBroker(dir))
+		os.Exit(childBroker(dir)) //nolint:forbidigo // a process of its own
 	}
-	os.Exit(m.Run())
+	os.Exit(m.Run()) //nolint:forbidigo // what TestMain is for
 }
 
 // childBroker serves until it is killed, or until whoever started it is gone. Its address is its
@@ -36,7 +36,7 @@ func childBroker(dir string) int {
 	cfg.LogDirs = []string{dir}
 	b, err := broker.New(cfg)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		_, _ = fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -44,9 +44,11 @@ func childBroker(dir string) int {
 		_, _ = io.Copy(io.Discard, os.Stdin) // ends with the parent
 		stop()
 	}()
-	fmt.Fprintln(os.Stdout, b.Addr("PLAINTEXT"))
+	if _, err := fmt.Fprintln(os.Stdout, b.Addr("PLAINTEXT")); err != nil {
+		return 2
+	}
 	if err := b.Serve(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		_, _ = fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
@@ -75,11 +77,14 @@ func startChild(t *testing.T, dir string) *child {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err = cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	c := &child{cmd: cmd}
-	t.Cleanup(func() { stdin.Close(); c.kill() })
+	t.Cleanup(func() {
+		_ = stdin.Close() // a killed child has closed it
+		c.kill()
+	})
 	line := make([]byte, 64)
 	n, err := stdout.Read(line)
 	if err != nil {
@@ -120,7 +125,7 @@ func TestWhatWasAcknowledgedSurvivesKill9(t *testing.T) {
 		}
 		for i := range 20 {
 			value := fmt.Sprintf("%d/%d", round, i)
-			if err := c.ProduceSync(ctx, kgo.StringRecord(value)).FirstErr(); err != nil {
+			if err = c.ProduceSync(ctx, kgo.StringRecord(value)).FirstErr(); err != nil {
 				t.Fatalf("round %d: produce: %v", round, err)
 			}
 			want = append(want, value)

@@ -27,7 +27,7 @@ func describeMetadata(q *call, req *kmsg.MetadataRequest) {
 	}
 	create := q.server.o.AutoCreateTopics && (req.AllowAutoTopicCreation || version < 4)
 	q.ask(&ask, func(answer kmsg.Response) {
-		resp := answer.(*kmsg.MetadataResponse) //nolint:errcheck,forcetypeassert // the answer to a MetadataRequest
+		resp := answer.(*kmsg.MetadataResponse)
 		missing := missingTopics(resp)
 		if !create || len(missing) == 0 {
 			q.completeMetadata(req, resp)
@@ -36,7 +36,7 @@ func describeMetadata(q *call, req *kmsg.MetadataRequest) {
 		q.then(func() {
 			q.createMissing(missing)
 			q.ask(&ask, func(answer kmsg.Response) {
-				q.completeMetadata(req, answer.(*kmsg.MetadataResponse)) //nolint:errcheck,forcetypeassert // as above
+				q.completeMetadata(req, answer.(*kmsg.MetadataResponse))
 			})
 		})
 	})
@@ -89,7 +89,7 @@ func (q *call) createMissing(names []string) {
 		o.Log.Warn("auto-creation of topics failed", slog.Any("topics", names), slog.Any("error", err))
 		return
 	}
-	for _, t := range answer.(*kmsg.CreateTopicsResponse).Topics { //nolint:errcheck,forcetypeassert // the answer to a CreateTopicsRequest
+	for _, t := range answer.(*kmsg.CreateTopicsResponse).Topics {
 		switch err := kerr.ErrorForCode(t.ErrorCode); t.ErrorCode {
 		case 0:
 			o.Log.Info("created topic", slog.String("topic", t.Topic), slog.Int("partitions", int(max(o.NumPartitions, 1))), slog.String("connection", q.conn.ID()))

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"crypto/tls"
+	"maps"
 	"net/netip"
 	"time"
 
@@ -30,17 +31,9 @@ func describeConnections(ctx context.Context, q *call, req *protocol.DescribeCon
 		resp.ErrorCode, resp.ErrorMessage = kerr.InvalidRequest.Code, &message
 		return resp, nil
 	}
-	f := filter{principal: req.PrincipalFilter, listener: upper(req.ListenerFilter), protocol: upper(req.ProtocolFilter), software: req.SoftwareFilter}
-	if req.AddressFilter != nil {
-		only, ok := address(*req.AddressFilter)
-		if !ok {
-			prefix, err := netip.ParsePrefix(*req.AddressFilter)
-			if err != nil {
-				return refuse("address filter is neither an IP address nor a CIDR prefix: " + *req.AddressFilter)
-			}
-			only = prefix.Masked()
-		}
-		f.address = &only
+	f, why := describedFilter(req)
+	if why != "" {
+		return refuse(why)
 	}
 	var from uint64
 	if req.Cursor != nil {
@@ -79,6 +72,24 @@ func describeConnections(ctx context.Context, q *call, req *protocol.DescribeCon
 	q.describeSockets(ctx, req, resp)
 	q.audit("DescribeConnections", len(resp.Connections))
 	return resp, nil
+}
+
+// describedFilter reads the filters of a request, or says what is wrong with them.
+func describedFilter(req *protocol.DescribeConnectionsRequest) (f filter, why string) {
+	f = filter{principal: req.PrincipalFilter, listener: upper(req.ListenerFilter), protocol: upper(req.ProtocolFilter), software: req.SoftwareFilter}
+	if req.AddressFilter == nil {
+		return f, ""
+	}
+	only, ok := address(*req.AddressFilter)
+	if !ok {
+		prefix, err := netip.ParsePrefix(*req.AddressFilter)
+		if err != nil {
+			return filter{}, "address filter is neither an IP address nor a CIDR prefix: " + *req.AddressFilter
+		}
+		only = prefix.Masked()
+	}
+	f.address = &only
+	return f, ""
 }
 
 func described(c *network.Conn, now time.Time) protocol.DescribeConnectionsResponseConnection {
@@ -170,9 +181,7 @@ func (q *call) describeSockets(ctx context.Context, req *protocol.DescribeConnec
 				resp.KernelWhy = err.Error()
 				return
 			}
-			for cookie, s := range sockets {
-				known[cookie] = s
-			}
+			maps.Copy(known, sockets)
 		}
 		c.Kernel = known[c.SocketCookie]
 	}

@@ -55,7 +55,9 @@ func describeKernel(ctx context.Context, q *call, req *protocol.DescribeKernelRe
 // ownCounts puts the broker's own count of each listener beside the kernel's. A listener that the
 // kernel does not count is there with the broker's numbers alone.
 func (s *Server) ownCounts(resp *protocol.DescribeKernelResponse) {
-	for _, n := range s.o.Counts() {
+	counts := s.o.Counts()
+	for c := range counts {
+		n := &counts[c]
 		port := int32(n.Bound.Port())
 		i := slices.IndexFunc(resp.Ports, func(p protocol.DescribeKernelResponsePort) bool { return p.Port == port })
 		if i < 0 {

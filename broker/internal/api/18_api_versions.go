@@ -21,7 +21,7 @@ const keyAPIVersions = 18
 func apiVersions(q *call, req *kmsg.ApiVersionsRequest) {
 	resp := kmsg.NewPtrApiVersionsResponse()
 	switch {
-	case req.Version >= 3 && !(softwareName(req.ClientSoftwareName) && softwareName(req.ClientSoftwareVersion)):
+	case req.Version >= 3 && (!softwareName(req.ClientSoftwareName) || !softwareName(req.ClientSoftwareVersion)):
 		resp.ErrorCode = kerr.InvalidRequest.Code
 	case req.Version >= 5 && (req.ClusterID == nil) != (req.NodeID < 0):
 		resp.ErrorCode = kerr.InvalidRequest.Code

@@ -31,7 +31,7 @@ func describeConfigs(q *call, req *kmsg.DescribeConfigsRequest) {
 		return
 	}
 	q.ask(&ask, func(answer kmsg.Response) {
-		described := answer.(*kmsg.DescribeConfigsResponse).Resources //nolint:errcheck,forcetypeassert // the answer to a DescribeConfigsRequest
+		described := answer.(*kmsg.DescribeConfigsResponse).Resources
 		for i, place := range places {
 			if i >= len(described) {
 				break

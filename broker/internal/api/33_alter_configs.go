@@ -35,7 +35,7 @@ func alterConfigs(q *call, req *kmsg.AlterConfigsRequest) {
 		return
 	}
 	q.ask(&ask, func(answer kmsg.Response) {
-		for i, r := range answer.(*kmsg.AlterConfigsResponse).Resources { //nolint:errcheck,forcetypeassert // the answer to an AlterConfigsRequest
+		for i, r := range answer.(*kmsg.AlterConfigsResponse).Resources {
 			if i < len(places) {
 				a.resources[places[i]].code, a.resources[places[i]].message = r.ErrorCode, r.ErrorMessage
 			}

@@ -35,7 +35,7 @@ func incrementalAlterConfigs(q *call, req *kmsg.IncrementalAlterConfigsRequest) 
 		return
 	}
 	q.ask(&ask, func(answer kmsg.Response) {
-		for i, r := range answer.(*kmsg.IncrementalAlterConfigsResponse).Resources { //nolint:errcheck,forcetypeassert // the answer to an IncrementalAlterConfigsRequest
+		for i, r := range answer.(*kmsg.IncrementalAlterConfigsResponse).Resources {
 			if i < len(places) {
 				a.resources[places[i]].code, a.resources[places[i]].message = r.ErrorCode, r.ErrorMessage
 			}

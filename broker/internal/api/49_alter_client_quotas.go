@@ -34,8 +34,7 @@ func alterClientQuotas(ctx context.Context, q *call, req *kmsg.AlterClientQuotas
 		if why == "" && !req.ValidateOnly && len(records) > 0 {
 			err = q.server.o.Metadata.Append(ctx, records...)
 		}
-		var rejected *metadata.RejectedError
-		if errors.As(err, &rejected) {
+		if rejected, ok := errors.AsType[*metadata.RejectedError](err); ok {
 			why, err = rejected.Detail, nil
 		}
 		switch {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -38,9 +37,10 @@ func describeUserSCRAMCredentials(_ context.Context, q *call, req *kmsg.Describe
 	asked := map[string]int{}
 	users := make([]string, 0, len(req.Users))
 	for _, u := range req.Users {
-		if asked[u.Name]++; asked[u.Name] == 1 {
+		if asked[u.Name] == 0 {
 			users = append(users, u.Name)
 		}
+		asked[u.Name]++
 	}
 	if len(req.Users) == 0 {
 		users = image.Users()
@@ -55,7 +55,7 @@ func describeUserSCRAMCredentials(_ context.Context, q *call, req *kmsg.Describe
 			r.ErrorMessage = nonEmpty("Cannot describe SCRAM credentials for the same user twice in a single request: " + user)
 		case len(credentials) == 0:
 			r.ErrorCode = kerr.ResourceNotFound.Code
-			r.ErrorMessage = nonEmpty(fmt.Sprintf("Attempt to describe a user credential that does not exist: %s", user))
+			r.ErrorMessage = nonEmpty("Attempt to describe a user credential that does not exist: " + user)
 		default:
 			for _, c := range credentials {
 				info := kmsg.NewDescribeUserSCRAMCredentialsResponseResultCredentialInfo()

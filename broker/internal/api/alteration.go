@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +50,8 @@ func (a *alteration) admit(pass func(int)) []int {
 	var passed []int
 	for i := range a.resources {
 		r := &a.resources[i]
-		if a.precheck(r); r.code != 0 {
+		a.precheck(r)
+		if r.code != 0 {
 			continue
 		}
 		switch r.kind {
@@ -105,7 +107,7 @@ func (q *call) refuseNode(name, format string) string {
 	if err != nil {
 		return "Node id must be an integer, but it is: " + name
 	}
-	if int32(id) != q.server.o.NodeID {
+	if id != int64(q.server.o.NodeID) {
 		return fmt.Sprintf(format, q.server.o.NodeID, name)
 	}
 	return ""
@@ -132,35 +134,7 @@ func (a *alteration) alterBroker(r *changed) {
 			return
 		}
 	}
-	b := q.server.brokerConfigs()
-	var err error
-	admit := func(*metadata.Image) ([]metadata.Record, error) {
-		b = q.server.brokerConfigs()
-		records, next, err := b.admit(r, a.replace)
-		if err != nil {
-			return nil, err
-		}
-		apply, err := q.server.applicable(next)
-		if err != nil {
-			return nil, err
-		}
-		if a.validateOnly {
-			return nil, nil
-		}
-		b.apply = apply
-		return records, nil
-	}
-	if a.validateOnly {
-		_, err = admit(nil)
-	} else {
-		err = q.server.alterations(func() error {
-			if err := q.server.o.Metadata.Update(q.server.ctx, admit); err != nil {
-				return err
-			}
-			b.apply()
-			return nil
-		})
-	}
+	err := q.server.alterations(func() error { return a.change(r) })
 	var refused *configError
 	switch {
 	case errors.As(err, &refused):
@@ -175,6 +149,29 @@ func (a *alteration) alterBroker(r *changed) {
 		}
 		q.server.o.Log.Info("altered broker configs", slog.String("broker", r.name), slog.Any("configs", names), slog.String("principal", principal(q.conn.Identity())))
 	}
+}
+
+// change is one alteration of broker configs, alone at its time: checked, stored, put to work.
+func (a *alteration) change(r *changed) error {
+	var apply func()
+	admit := func(*metadata.Image) (records []metadata.Record, err error) {
+		now := a.call.server.brokerConfigs()
+		records, next, err := now.admit(r, a.replace)
+		if err != nil {
+			return nil, err
+		}
+		apply, err = a.call.server.applicable(now, next)
+		return records, err
+	}
+	if a.validateOnly {
+		_, err := admit(nil)
+		return err
+	}
+	if err := a.call.server.o.Metadata.Update(a.call.server.ctx, admit); err != nil {
+		return err
+	}
+	apply()
+	return nil
 }
 
 // configError is a refused alteration, in Kafka's words.
@@ -198,12 +195,11 @@ func (b *brokerConfigs) admit(r *changed, replace bool) (records []metadata.Reco
 	}
 	after := map[string]string{}
 	if !replace {
-		for k, v := range old {
-			after[k] = v
-		}
+		maps.Copy(after, old)
 	}
 	set := map[string]string{}
-	for _, c := range r.configs {
+	for i := range r.configs {
+		c := &r.configs[i]
 		value, keep, err := c.result(old)
 		if err != nil {
 			return nil, nil, err
@@ -217,35 +213,50 @@ func (b *brokerConfigs) admit(r *changed, replace bool) (records []metadata.Reco
 	if err := refuseDynamic(r); err != nil {
 		return nil, nil, err
 	}
-	for _, c := range r.configs {
-		if v, ok := set[c.name]; ok {
-			if known, ok := kafkaconfig.Resolve(c.name); ok {
-				if err := known.Check(v); err != nil {
-					return nil, nil, invalidRequest("%s", strings.Replace(err.Error(), "configuration "+known.Name, "configuration "+c.name, 1))
-				}
-			}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if err := checkValue(name, set[name]); err != nil {
+			return nil, nil, err
 		}
 	}
-	for k := range old {
-		if _, kept := after[k]; !kept {
-			records = append(records, metadata.SetConfig{Resource: resource, Name: k})
-		}
-	}
-	for k, v := range after {
-		if was, ok := old[k]; !ok || was != v {
-			records = append(records, metadata.SetConfig{Resource: resource, Name: k, Value: &v})
-		}
-	}
-	slices.SortFunc(records, func(x, y metadata.Record) int {
-		return strings.Compare(x.(metadata.SetConfig).Name, y.(metadata.SetConfig).Name) //nolint:errcheck,forcetypeassert // made above
-	})
 	changed := *b
 	if r.name == "" {
 		changed.clusterWide = after
 	} else {
 		changed.perBroker = after
 	}
-	return records, &changed, nil
+	return difference(resource, old, after), &changed, nil
+}
+
+// checkValue validates a value as Kafka does.
+func checkValue(name, value string) error {
+	known, ok := kafkaconfig.Resolve(name)
+	if !ok {
+		return nil
+	}
+	if err := known.Check(value); err != nil {
+		return invalidRequest("%s", strings.Replace(err.Error(), "configuration "+known.Name, "configuration "+name, 1))
+	}
+	return nil
+}
+
+// difference is what leads from old to after, in order of name.
+func difference(resource metadata.Resource, old, after map[string]string) (records []metadata.Record) {
+	names := maps.Clone(after)
+	if names == nil {
+		names = map[string]string{}
+	}
+	maps.Copy(names, old)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		was, had := old[name]
+		value, has := after[name]
+		switch {
+		case !has:
+			records = append(records, metadata.SetConfig{Resource: resource, Name: name})
+		case !had || was != value:
+			records = append(records, metadata.SetConfig{Resource: resource, Name: name, Value: &value})
+		}
+	}
+	return records
 }
 
 // result is the value that one change leads to; keep is false when it takes the config away.

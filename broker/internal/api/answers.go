@@ -72,8 +72,13 @@ func fillError(resp, req reflect.Value, code int16, message string) {
 		}
 	}
 	for _, name := range [][2]string{
-		{"TopicNames", "Topics"}, {"CoordinatorKeys", "Coordinators"}, {"Creations", "Results"}, {"Filters", "Results"},
-		{"Users", "Results"}, {"Upsertions", "Results"}, {"TransactionalIDs", "TransactionStates"},
+		{"TopicNames", "Topics"},
+		{"CoordinatorKeys", "Coordinators"},
+		{"Creations", "Results"},
+		{"Filters", "Results"},
+		{"Users", "Results"},
+		{"Upsertions", "Results"},
+		{"TransactionalIDs", "TransactionStates"},
 	} {
 		asked, field := req.FieldByName(name[0]), resp.FieldByName(name[1])
 		if asked.IsValid() && asked.Kind() == reflect.Slice && field.IsValid() && field.Len() == 0 {
@@ -87,7 +92,7 @@ func fillErrors(field, asked reflect.Value, code int16, message string) {
 	out := reflect.MakeSlice(field.Type(), asked.Len(), asked.Len())
 	for i := range asked.Len() {
 		item, from := out.Index(i), asked.Index(i)
-		if d, ok := item.Addr().Interface().(interface{ Default() }); ok {
+		if d, ok := reflect.TypeAssert[interface{ Default() }](item.Addr()); ok {
 			d.Default()
 		}
 		if from.Kind() == reflect.Struct {

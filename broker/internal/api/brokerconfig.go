@@ -29,7 +29,6 @@ type brokerConfigs struct {
 	static      map[string]string
 	perBroker   map[string]string // dynamic, of this broker
 	clusterWide map[string]string // dynamic, of all brokers
-	apply       func()
 }
 
 func (s *Server) brokerConfigs() *brokerConfigs {
@@ -43,11 +42,11 @@ func (s *Server) brokerConfigs() *brokerConfigs {
 
 // dynamic is the dynamic value in force; ok is false when there is none.
 func (b *brokerConfigs) dynamic(name string) (value string, ok bool) {
-	if v, ok := b.perBroker[name]; ok {
-		return v, true
+	if value, ok = b.perBroker[name]; ok {
+		return value, true
 	}
-	v, ok := b.clusterWide[name]
-	return v, ok
+	value, ok = b.clusterWide[name]
+	return value, ok
 }
 
 // synonymNames lists the configs that stand in for name, the strongest first.
@@ -75,8 +74,8 @@ func (b *brokerConfigs) synonyms(name string, sensitive bool) []kmsg.DescribeCon
 	var out []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym
 	add := func(from map[string]string, source kmsg.ConfigSource) {
 		for _, n := range synonymNames(name) {
-			v, ok := from[n]
-			if !ok {
+			v, set := from[n]
+			if !set {
 				continue
 			}
 			s := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
@@ -222,32 +221,19 @@ func (s *Server) alterations(change func() error) error {
 
 // applicable checks what the broker's dynamic configs are to become, and returns how to put them to
 // work. Nothing is changed before that is called.
-func (s *Server) applicable(next *brokerConfigs) (apply func(), err error) {
-	now := s.brokerConfigs()
+func (s *Server) applicable(now, next *brokerConfigs) (apply func(), err error) {
 	var steps []func()
-	if step, err := s.applicableWorkers(now, next); err != nil {
+	step, err := s.applicableWorkers(now, next)
+	if err != nil {
 		return nil, err
-	} else if step != nil {
+	}
+	if step != nil {
 		steps = append(steps, step)
 	}
 	for name := range s.o.Listener {
-		prefix := "listener.name." + strings.ToLower(name) + "."
-		stores := map[string]string{}
-		changed := false
-		for _, c := range []*brokerConfigs{now, next} {
-			for key := range c.perBroker {
-				rest, ok := strings.CutPrefix(key, prefix)
-				if known, found := kafkaconfig.Resolve(key); !ok || !found || !known.Security {
-					continue
-				}
-				changed = true // even the same value: the file may be another
-				if v, ok := next.perBroker[key]; ok {
-					stores[rest] = v
-				}
-			}
-		}
-		if !changed || s.o.Properties.Stores == nil {
-			continue
+		was, stores := now.stores(name), next.stores(name)
+		if len(was) == 0 && len(stores) == 0 || s.o.Properties.Stores == nil {
+			continue // even the same value counts: the file may be another
 		}
 		commit, err := s.o.Properties.Stores(name, stores)
 		if err != nil {
@@ -260,6 +246,19 @@ func (s *Server) applicable(next *brokerConfigs) (apply func(), err error) {
 			step()
 		}
 	}, nil
+}
+
+// stores are the dynamic configs of a listener's key and trust store, without the prefix.
+func (b *brokerConfigs) stores(listener string) map[string]string {
+	prefix := "listener.name." + strings.ToLower(listener) + "."
+	found := map[string]string{}
+	for key, value := range b.perBroker {
+		rest, ok := strings.CutPrefix(key, prefix)
+		if known, resolved := kafkaconfig.Resolve(key); ok && resolved && known.Security {
+			found[rest] = value
+		}
+	}
+	return found
 }
 
 // applicableWorkers checks num.io.threads, which may at most double or halve.
@@ -300,15 +299,7 @@ func (s *Server) applyStored() {
 		}
 	}
 	for name := range s.o.Listener {
-		prefix := "listener.name." + strings.ToLower(name) + "."
-		stores := map[string]string{}
-		for key, value := range stored.perBroker {
-			if rest, ok := strings.CutPrefix(key, prefix); ok {
-				if known, found := kafkaconfig.Resolve(key); found && known.Security {
-					stores[rest] = value
-				}
-			}
-		}
+		stores := stored.stores(name)
 		if len(stores) == 0 || s.o.Properties.Stores == nil {
 			continue
 		}

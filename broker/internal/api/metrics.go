@@ -102,7 +102,7 @@ func (f *codeFields) count(v reflect.Value, counts map[int16]int) {
 
 func (m *metrics) fields(t reflect.Type) *codeFields {
 	if known, ok := m.codes.Load(t); ok {
-		return known.(*codeFields) //nolint:errcheck,forcetypeassert // stored below
+		return known.(*codeFields)
 	}
 	f := findCodes(t)
 	m.codes.Store(t, f)

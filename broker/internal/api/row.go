@@ -35,7 +35,7 @@ func serve[T any, Q message[T], P kmsg.Response](key kmsg.Key, lowest, highest i
 	r := base[T, Q](key.Int16(), lowest, highest)
 	r.ours = true
 	r.run = func(q *call, req kmsg.Request) {
-		resp, err := handler(q.server.ctx, q, req.(Q)) //nolint:errcheck,forcetypeassert // decode made it
+		resp, err := handler(q.server.ctx, q, req.(Q))
 		if err != nil {
 			q.fail(req, err)
 			return
@@ -59,13 +59,13 @@ type through[Q kmsg.Request, P kmsg.Response] struct {
 func forward[T any, Q message[T], P kmsg.Response](key kmsg.Key, lowest, highest int16, t through[Q, P]) row {
 	r := base[T, Q](key.Int16(), lowest, highest)
 	r.run = func(q *call, req kmsg.Request) {
-		typed := req.(Q) //nolint:errcheck,forcetypeassert // decode made it
+		typed := req.(Q)
 		if t.before != nil {
 			t.before(q, typed)
 		}
 		q.ask(req, func(resp kmsg.Response) {
 			if t.after != nil {
-				t.after(q, typed, resp.(P)) //nolint:errcheck,forcetypeassert // the answer to a Q is a P
+				t.after(q, typed, resp.(P))
 			}
 			q.answer(resp)
 		})
@@ -78,7 +78,7 @@ func forward[T any, Q message[T], P kmsg.Response](key kmsg.Key, lowest, highest
 func wait[T any, Q message[T]](key kmsg.Key, lowest, highest int16, topics []string, handler func(*call, Q)) row {
 	r := base[T, Q](key.Int16(), lowest, highest)
 	r.ours, r.topics = true, topics
-	r.run = func(q *call, req kmsg.Request) { handler(q, req.(Q)) } //nolint:errcheck,forcetypeassert // decode made it
+	r.run = func(q *call, req kmsg.Request) { handler(q, req.(Q)) }
 	return r
 }
 
@@ -109,7 +109,8 @@ func base[T any, Q message[T]](key, lowest, highest int16) row {
 // firstFlexible finds the first version of req with header v2.
 func firstFlexible(req kmsg.Request, highest int16) int16 {
 	for v := range highest + 1 {
-		if req.SetVersion(v); req.IsFlexible() {
+		req.SetVersion(v)
+		if req.IsFlexible() {
 			return v
 		}
 	}

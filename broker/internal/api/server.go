@@ -134,7 +134,7 @@ func (s *Server) Open(c *network.Conn, state *tls.ConnectionState) {
 }
 
 // Closed gives back what the connection held in the data plane.
-func (s *Server) Closed(c *network.Conn, _ network.Reason) {
+func (*Server) Closed(c *network.Conn, _ network.Reason) {
 	ss, ok := c.State().(*session)
 	if !ok {
 		return
@@ -151,7 +151,7 @@ func (s *Server) Closed(c *network.Conn, _ network.Reason) {
 // Frame admits one request and hands it to the workers. What is refused here costs no more than its
 // header.
 func (s *Server) Frame(c *network.Conn, frame []byte) {
-	ss := c.State().(*session) //nolint:errcheck,forcetypeassert // Open set it
+	ss := c.State().(*session)
 	if ss.unmappable != "" {
 		s.o.Log.Warn("failed to map name based on SSL principal mapping rules", slog.String("connection", c.ID()), slog.String("dn", ss.unmappable))
 		c.Close(network.ReasonPrincipalNotMappable)

@@ -57,7 +57,7 @@ func contracts(t *testing.T) map[int16]contract {
 				t.Errorf("%s has two contracts", file)
 			}
 			c := contract{}
-			for _, line := range strings.Split(f.Doc.Text(), "\n") {
+			for line := range strings.SplitSeq(f.Doc.Text(), "\n") {
 				if heading, _, ok := strings.Cut(line, ": "); ok && regexp.MustCompile(`^[A-Z]`).MatchString(line) {
 					c.headings = append(c.headings, heading)
 				}
@@ -142,8 +142,7 @@ func TestEveryFieldThatNamesATopicIsDeclared(t *testing.T) {
 // topicPaths finds the fields of a request that name a topic. A cursor's is where a listing goes on.
 func topicPaths(t reflect.Type, prefix string) []string {
 	var paths []string
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		path := prefix + f.Name
 		switch {
 		case slices.Contains([]string{"Topic", "TopicID", "TopicNames", "SubscribedTopicNames"}, f.Name) && f.Type.Kind() != reflect.Struct:
