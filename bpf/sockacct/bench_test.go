@@ -13,10 +13,10 @@ import (
 // that a connection costs in each, both ends and the kernel's share together.
 func BenchmarkConnection(b *testing.B) {
 	s := newSpace(b)
-	l, port := s.listen(b, "tcp", "127.0.0.1:0")
+	l, port := s.listen(b, "127.0.0.1:0")
 	server := echo(l)
 	defer func() {
-		l.Close()
+		quit(l)
 		server.Wait()
 	}()
 	const round = 200 // connections before it is the next one's turn

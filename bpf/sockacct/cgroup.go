@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoCgroup2: no cgroup2 hierarchy is mounted.
+// ErrNoCgroup2 says that no cgroup2 hierarchy is mounted.
 var ErrNoCgroup2 = errors.New("no cgroup2 hierarchy is mounted: mount one with `mount -t cgroup2 none /sys/fs/cgroup`")
 
 // Cgroup2 returns the directory where the root of the cgroup2 hierarchy is mounted, wherever that is: beside the older
@@ -20,7 +20,7 @@ func Cgroup2() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find cgroup2: %w", err)
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // only read
 	var found string
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		dir, root, ok := cgroup2Mount(lines.Text())
@@ -60,5 +60,5 @@ func unescape(s string) string {
 
 func isCgroup2(dir string) bool {
 	var st unix.Statfs_t
-	return unix.Statfs(dir, &st) == nil && int64(st.Type) == unix.CGROUP2_SUPER_MAGIC
+	return unix.Statfs(dir, &st) == nil && int64(st.Type) == unix.CGROUP2_SUPER_MAGIC //nolint:unconvert // its width is the architecture's
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,7 +26,7 @@ func echo(l net.Listener) *sync.WaitGroup {
 				return
 			}
 			wg.Go(func() {
-				defer conn.Close()
+				defer quit(conn)
 				b := make([]byte, 64)
 				for {
 					if _, err := conn.Read(b); err != nil {
@@ -47,8 +48,8 @@ func (s *space) visit(from netip.Addr, to netip.AddrPort) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	if _, err := unix.Write(fd, apiVersions); err != nil {
+	defer closeFD(fd)
+	if _, err = unix.Write(fd, apiVersions); err != nil {
 		return err
 	}
 	_, err = unix.Read(fd, make([]byte, 1))
@@ -56,8 +57,8 @@ func (s *space) visit(from netip.Addr, to netip.AddrPort) error {
 }
 
 // visits makes n short connections from workers goroutines.
-func visits(t testing.TB, s *space, n, workers int, to netip.AddrPort) {
-	t.Helper()
+func visits(tb testing.TB, s *space, n, workers int, to netip.AddrPort) {
+	tb.Helper()
 	var left atomic.Int64
 	left.Store(int64(n))
 	errs := make(chan error, workers)
@@ -74,14 +75,14 @@ func visits(t testing.TB, s *space, n, workers int, to netip.AddrPort) {
 	}
 	for range workers {
 		if err := <-errs; err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 }
 
 func TestShortConnectionsAreAllCounted(t *testing.T) {
 	c, s := load(t, Options{}), newSpace(t)
-	l, port := s.listen(t, "tcp", "127.0.0.1:0")
+	l, port := s.listen(t, "127.0.0.1:0")
 	watch(t, c, s, port, 1)
 	server := echo(l)
 	const n = 3000
@@ -102,35 +103,35 @@ func TestShortConnectionsAreAllCounted(t *testing.T) {
 		t.Errorf("Drift() = %v, %v, want none", drift, err)
 	}
 	noneLost(t, c)
-	l.Close()
+	quit(l)
 	server.Wait()
 }
 
 func TestConnectionsInTheAcceptQueueAreEstablished(t *testing.T) {
 	c, s := load(t, Options{}), newSpace(t)
-	l, port := s.listen(t, "tcp", "127.0.0.1:0")
+	l, port := s.listen(t, "127.0.0.1:0")
 	watch(t, c, s, port, 0)
 	for range 7 {
 		fd := s.mustConnect(t, loopback(port))
-		defer unix.Close(fd)
+		t.Cleanup(func() { closeFD(fd) })
 	}
 	becomes(t, c, s, port, "seven established, none served", func(p Port) bool {
 		return p.Established == 7 && p.Opened == 7 && p.Gauge.Served == 0
 	})
-	l.Close() // resets what was never accepted
+	quit(l) // resets what was never accepted
 	allZero(t, c, s, port)
 }
 
 func TestOtherPortsAndOtherNamespacesAreNotCounted(t *testing.T) {
 	c, s, other := load(t, Options{}), newSpace(t), newSpace(t)
-	_, port := s.listen(t, "tcp", "127.0.0.1:0")
+	_, port := s.listen(t, "127.0.0.1:0")
 	watch(t, c, s, port, 0)
-	other.listen(t, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	_, unwatched := s.listen(t, "tcp", "127.0.0.1:0")
+	other.listen(t, fmt.Sprintf("127.0.0.1:%d", port))
+	_, unwatched := s.listen(t, "127.0.0.1:0")
 	for _, fd := range []int{
 		other.mustConnect(t, loopback(port)), s.mustConnect(t, loopback(unwatched)), s.mustConnect(t, loopback(port)),
 	} {
-		defer unix.Close(fd)
+		t.Cleanup(func() { closeFD(fd) })
 	}
 	becomes(t, c, s, port, "one connection", func(p Port) bool { return p.Established == 1 && p.Opened == 1 })
 	if _, err := c.Port(other.cookie, port); !errors.Is(err, ErrNotWatched) {
@@ -143,7 +144,7 @@ func TestOtherPortsAndOtherNamespacesAreNotCounted(t *testing.T) {
 
 func TestVanishedClientsLeaveNothing(t *testing.T) {
 	c, s := load(t, Options{}), newSpace(t)
-	l, port := s.listen(t, "tcp", "127.0.0.1:0")
+	l, port := s.listen(t, "127.0.0.1:0")
 	watch(t, c, s, port, 0)
 	const n = 50
 	var fds []int
@@ -164,17 +165,17 @@ func TestVanishedClientsLeaveNothing(t *testing.T) {
 		if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_REPAIR, 1); err != nil {
 			t.Fatal(err)
 		}
-		unix.Close(fd)
+		closeFD(fd)
 	}
 	if p := counts(t, c, s, port); p.Established != n {
 		t.Errorf("established = %d, want %d: nobody told the server", p.Established, n)
 	}
 	for _, conn := range conns {
-		conn.Write([]byte{1}) // answered by a reset
+		_, _ = conn.Write([]byte{1}) // answered by a reset
 	}
 	becomes(t, c, s, port, "resets end them", func(p Port) bool { return p.Established == 0 })
 	for _, conn := range conns {
-		conn.Close()
+		quit(conn)
 	}
 	allZero(t, c, s, port)
 	noneLost(t, c)
@@ -182,14 +183,15 @@ func TestVanishedClientsLeaveNothing(t *testing.T) {
 
 func TestIPv4ClientsOfADualStackSocketAreShownAsIPv4(t *testing.T) {
 	c, s := load(t, Options{}), newSpace(t)
-	_, port := s.listen(t, "tcp", "[::]:0")
+	_, port := s.listen(t, "[::]:0")
 	watch(t, c, s, port, 0)
 	for i := range 10 {
 		to := loopback6(port)
 		if i%2 == 0 {
 			to = loopback(port)
 		}
-		defer unix.Close(s.mustConnect(t, to))
+		fd := s.mustConnect(t, to)
+		t.Cleanup(func() { closeFD(fd) })
 	}
 	becomes(t, c, s, port, "ten connections", func(p Port) bool { return p.Established == 10 })
 	sources, err := c.Sources()
@@ -221,23 +223,23 @@ func TestIPv4ClientsOfADualStackSocketAreShownAsIPv4(t *testing.T) {
 
 func TestSocketsAreJoinedByCookie(t *testing.T) {
 	c, s := load(t, Options{}), newSpace(t)
-	l, port := s.listen(t, "tcp", "127.0.0.1:0")
+	l, port := s.listen(t, "127.0.0.1:0")
 	watch(t, c, s, port, 0)
 	fd := s.mustConnect(t, loopback(port))
-	defer unix.Close(fd)
+	defer closeFD(fd)
 	write(t, fd, apiVersions)
 	conn, err := l.AcceptTCP()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	conn.Write([]byte("answer"))
+	defer quit(conn)
+	_, _ = conn.Write([]byte("answer"))
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var cookie uint64
-	raw.Control(func(fd uintptr) { cookie, err = unix.GetsockoptUint64(int(fd), unix.SOL_SOCKET, unix.SO_COOKIE) })
+	_ = raw.Control(func(fd uintptr) { cookie, err = unix.GetsockoptUint64(int(fd), unix.SOL_SOCKET, unix.SO_COOKIE) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +264,7 @@ func TestSocketsAreJoinedByCookie(t *testing.T) {
 
 func TestAddressesWithoutConnectionsAreSweptAndNoneIsLost(t *testing.T) {
 	c, s := load(t, Options{}), newSpace(t)
-	l, port := s.listen(t, "tcp", "127.0.0.1:0")
+	l, port := s.listen(t, "127.0.0.1:0")
 	watch(t, c, s, port, 0)
 	server := echo(l)
 	const addresses = 40
@@ -336,20 +338,20 @@ func TestAddressesWithoutConnectionsAreSweptAndNoneIsLost(t *testing.T) {
 		t.Errorf("Sources() = %v, want 4", sources)
 	}
 	for _, fd := range staying {
-		unix.Close(fd)
+		closeFD(fd)
 	}
 	allZero(t, c, s, port)
 	if sources, _ := c.Sources(); len(sources) != 0 {
 		t.Errorf("Sources() = %v at the end, want none", sources)
 	}
 	noneLost(t, c)
-	l.Close()
+	quit(l)
 	server.Wait()
 }
 
 func TestAddressesThatFindNoRoomAreSaidToBeLost(t *testing.T) {
 	c, s := load(t, Options{MaxSources: 4}), newSpace(t)
-	_, port := s.listen(t, "tcp", "127.0.0.1:0")
+	_, port := s.listen(t, "127.0.0.1:0")
 	watch(t, c, s, port, 0)
 	var fds []int
 	for i := range 40 {
@@ -365,13 +367,13 @@ func TestAddressesThatFindNoRoomAreSaidToBeLost(t *testing.T) {
 		t.Errorf("Lost() = %v, %v, want some sources", lost, err)
 	}
 	for _, fd := range fds {
-		unix.Close(fd)
+		closeFD(fd)
 	}
 }
 
 func TestWatchAgainKeepsCountsAndForgetWaitsForConnections(t *testing.T) {
 	c, s := load(t, Options{}), newSpace(t)
-	l, port := s.listen(t, "tcp", "127.0.0.1:0")
+	l, port := s.listen(t, "127.0.0.1:0")
 	watch(t, c, s, port, 0)
 	fd := s.mustConnect(t, loopback(port))
 	becomes(t, c, s, port, "one", func(p Port) bool { return p.Established == 1 })
@@ -382,8 +384,8 @@ func TestWatchAgainKeepsCountsAndForgetWaitsForConnections(t *testing.T) {
 	if err := c.Forget(s.cookie, port); !errors.Is(err, ErrBusy) {
 		t.Errorf("Forget() = %v, want ErrBusy", err)
 	}
-	unix.Close(fd)
-	l.Close()
+	closeFD(fd)
+	quit(l)
 	allZero(t, c, s, port)
 	for range 2 {
 		if err := c.Forget(s.cookie, port); err != nil {
@@ -429,9 +431,9 @@ func (s *space) ss(t *testing.T, port uint16) int64 {
 func TestSeedingUnderLoadLosesNone(t *testing.T) {
 	const existing = 500
 	for round := range 4 {
-		t.Run(fmt.Sprint(round), func(t *testing.T) {
+		t.Run(strconv.Itoa(round), func(t *testing.T) {
 			s := newSpace(t)
-			l, port := s.listen(t, "tcp", "127.0.0.1:0")
+			l, port := s.listen(t, "127.0.0.1:0")
 			server := echo(l)
 			var fds []int
 			for i := range existing {
@@ -496,11 +498,11 @@ func TestSeedingUnderLoadLosesNone(t *testing.T) {
 				t.Errorf("seeded = %d after a second Seed, want %d as before", again.Seeded, p.Seeded)
 			}
 			for _, fd := range fds {
-				unix.Close(fd)
+				closeFD(fd)
 			}
 			allZero(t, c, s, port)
 			noneLost(t, c)
-			l.Close()
+			quit(l)
 			server.Wait()
 		})
 	}
@@ -508,7 +510,7 @@ func TestSeedingUnderLoadLosesNone(t *testing.T) {
 
 func TestWithoutSeedingOldConnectionsAreNotCountedAndNeverSubtracted(t *testing.T) {
 	s := newSpace(t)
-	l, port := s.listen(t, "tcp", "127.0.0.1:0")
+	l, port := s.listen(t, "127.0.0.1:0")
 	server := echo(l)
 	old := s.mustConnect(t, loopback(port))
 	c := load(t, Options{NoSeeding: true, NoListing: true})
@@ -523,9 +525,9 @@ func TestWithoutSeedingOldConnectionsAreNotCountedAndNeverSubtracted(t *testing.
 	write(t, old, apiVersions)
 	write(t, young, apiVersions)
 	becomes(t, c, s, port, "the young one", func(p Port) bool { return p.Established == 1 && p.Plaintext == 1 && p.Gauge.Served == 1 })
-	unix.Close(old)
-	unix.Close(young)
-	l.Close()
+	closeFD(old)
+	closeFD(young)
+	quit(l)
 	server.Wait()
 	becomes(t, c, s, port, "one closed", func(p Port) bool { return p.Closed == 1 })
 	allZero(t, c, s, port)
@@ -533,8 +535,8 @@ func TestWithoutSeedingOldConnectionsAreNotCountedAndNeverSubtracted(t *testing.
 
 func TestListingShowsWhatIsNotCounted(t *testing.T) {
 	s := newSpace(t)
-	_, port := s.listen(t, "tcp", "127.0.0.1:0")
-	defer unix.Close(s.mustConnect(t, loopback(port)))
+	_, port := s.listen(t, "127.0.0.1:0")
+	defer closeFD(s.mustConnect(t, loopback(port)))
 	c := load(t, Options{NoSeeding: true})
 	watch(t, c, s, port, 0)
 	sockets, err := c.Sockets(s.within)
@@ -548,18 +550,17 @@ func TestListingShowsWhatIsNotCounted(t *testing.T) {
 
 func TestCloseDetachesEverything(t *testing.T) {
 	s := newSpace(t)
-	_, port := s.listen(t, "tcp", "127.0.0.1:0")
+	_, port := s.listen(t, "127.0.0.1:0")
 	before, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := load(t, Options{})
 	watch(t, c, s, port, 0)
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Close(); err != nil {
-		t.Errorf("second Close() = %v", err)
+	for range 2 { // the second time there is nothing left to do
+		if err = c.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	after, err := os.ReadDir("/proc/self/fd")
 	if err != nil || len(after) > len(before) {
@@ -584,9 +585,9 @@ func TestCgroup2IsFoundInMountinfo(t *testing.T) {
 		line, dir, root string
 		ok              bool
 	}{
-		{"30 24 0:27 / /sys/fs/cgroup/unified rw,nosuid - cgroup2 cgroup2 rw", "/sys/fs/cgroup/unified", "/", true},
+		{"30 24 0:27 / /sys/fs/cgroup/unified rw,nosuid - cgroup2 none rw", "/sys/fs/cgroup/unified", "/", true},
 		{`31 24 0:27 /a\040b /mnt/c\134d rw shared:1 - cgroup2 none rw`, `/mnt/c\d`, "/a b", true},
-		{"32 24 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu", "", "", false},
+		{"32 24 0:28 / /sys/fs/cgroup/cpu rw - cgroup none rw,cpu", "", "", false},
 		{"33 24 0:28 / /mnt/x - cgroup2", "", "", false},
 		{"x - cgroup2 y z", "", "", false},
 		{"", "", "", false},

@@ -152,7 +152,7 @@ func (c *Counter) Sockets(within func(func() error) error) ([]Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list sockets: attach iterator: %w", err)
 	}
-	defer it.Close()
+	defer it.Close() //nolint:errcheck // detaches a read-only iterator
 	boot, err := bootTime()
 	if err != nil {
 		return nil, fmt.Errorf("list sockets: %w", err)
@@ -166,7 +166,7 @@ func (c *Counter) Sockets(within func(func() error) error) ([]Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list sockets: open iterator: %w", err)
 	}
-	defer r.Close()
+	defer r.Close() //nolint:errcheck // only read
 	sockets, err := readSockets(r, boot)
 	if err != nil {
 		return nil, fmt.Errorf("list sockets: %w", err)
@@ -271,7 +271,8 @@ func (c *Counter) differences(netns uint64, within func(func() error) error) (ma
 		}
 	}
 	different := map[Drift]bool{}
-	for _, before := range ports {
+	for i := range ports {
+		before := &ports[i]
 		if before.Netns != netns {
 			continue
 		}

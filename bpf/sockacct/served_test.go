@@ -22,13 +22,13 @@ func limited(l net.Listener, limit int) *sync.WaitGroup {
 			select {
 			case slots <- struct{}{}:
 			default:
-				conn.Close()
+				quit(conn)
 				continue
 			}
 			wg.Go(func() {
-				conn.Write([]byte("hello"))
-				conn.Read(make([]byte, 1)) // until the client has had enough
-				conn.Close()
+				_, _ = conn.Write([]byte("hello"))
+				_, _ = conn.Read(make([]byte, 1)) // until the client has had enough
+				quit(conn)
 				<-slots
 			})
 		}
@@ -41,13 +41,12 @@ func storm(s *space, port uint16, clients, each int, end func(fd int)) {
 	for range clients {
 		wg.Go(func() {
 			for range each {
-				fd := -1
-				var err error
-				if fd, err = s.connect(loopback(port).Addr(), loopback(port)); err != nil {
+				fd, err := s.connect(loopback(port).Addr(), loopback(port))
+				if err != nil {
 					continue
 				}
-				unix.Write(fd, clientHello)
-				unix.Read(fd, make([]byte, 8))
+				_, _ = unix.Write(fd, clientHello)
+				_, _ = unix.Read(fd, make([]byte, 8))
 				end(fd)
 			}
 		})
@@ -58,21 +57,21 @@ func storm(s *space, port uint16, clients, each int, end func(fd int)) {
 func TestACorrectServerNeverServesMoreThanItsLimit(t *testing.T) {
 	const limit = 20
 	ends := map[string]func(fd int){
-		"FIN": func(fd int) { unix.Close(fd) },
+		"FIN": closeFD,
 		"RST": func(fd int) {
-			unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
-			unix.Close(fd)
+			_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+			closeFD(fd)
 		},
 		"half-close": func(fd int) {
-			unix.Shutdown(fd, unix.SHUT_WR)
-			unix.Read(fd, make([]byte, 8))
-			unix.Close(fd)
+			_ = unix.Shutdown(fd, unix.SHUT_WR)
+			_, _ = unix.Read(fd, make([]byte, 8))
+			closeFD(fd)
 		},
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			c, s := load(t, Options{}), newSpace(t)
-			l, port := s.listen(t, "tcp", "127.0.0.1:0")
+			l, port := s.listen(t, "127.0.0.1:0")
 			watch(t, c, s, port, 0)
 			server := limited(l, limit)
 			storm(s, port, 60, 30, end)
@@ -83,7 +82,7 @@ func TestACorrectServerNeverServesMoreThanItsLimit(t *testing.T) {
 			}
 			t.Logf("mark %d, served %d of %d", p.Gauge.ServedMax, p.Gauge.ServedTotal, p.Opened)
 			noneLost(t, c)
-			l.Close()
+			quit(l)
 			server.Wait()
 		})
 	}
@@ -93,12 +92,12 @@ func TestACorrectServerNeverServesMoreThanItsLimit(t *testing.T) {
 func accepted(t *testing.T, s *space, l *net.TCPListener, port uint16) *net.TCPConn {
 	t.Helper()
 	fd := s.mustConnect(t, loopback(port))
-	t.Cleanup(func() { unix.Close(fd) })
+	t.Cleanup(func() { closeFD(fd) })
 	conn, err := l.AcceptTCP()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
+	t.Cleanup(func() { quit(conn) })
 	if _, err := conn.Write([]byte{1}); err != nil {
 		t.Fatal(err)
 	}
@@ -110,17 +109,18 @@ func TestAServerThatCheatsIsCaught(t *testing.T) {
 	for name, first := range map[string]func(t *testing.T, conn *net.TCPConn){
 		"gives its slot back before it closes": func(*testing.T, *net.TCPConn) {},
 		"a copy of the descriptor outlives close": func(t *testing.T, conn *net.TCPConn) {
+			t.Helper()
 			file, err := conn.File()
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { file.Close() })
-			conn.Close()
+			t.Cleanup(func() { quit(file) })
+			quit(conn)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, s := load(t, Options{}), newSpace(t)
-			l, port := s.listen(t, "tcp", "127.0.0.1:0")
+			l, port := s.listen(t, "127.0.0.1:0")
 			watch(t, c, s, port, 0)
 			first(t, accepted(t, s, l, port))
 			accepted(t, s, l, port) // in the slot that is thought to be free
@@ -129,10 +129,13 @@ func TestAServerThatCheatsIsCaught(t *testing.T) {
 	}
 	t.Run("closes first, as it should", func(t *testing.T) {
 		c, s := load(t, Options{}), newSpace(t)
-		l, port := s.listen(t, "tcp", "127.0.0.1:0")
+		l, port := s.listen(t, "127.0.0.1:0")
 		watch(t, c, s, port, 0)
-		accepted(t, s, l, port).Close()
-		accepted(t, s, l, port).CloseWrite() // a shutdown ends it as well
+		quit(accepted(t, s, l, port))
+		half := accepted(t, s, l, port)
+		if err := half.CloseWrite(); err != nil { // a shutdown ends it as well
+			t.Fatal(err)
+		}
 		accepted(t, s, l, port)
 		becomes(t, c, s, port, "one was served at once", func(p Port) bool { return p.Gauge.ServedTotal == 3 })
 		if p := counts(t, c, s, port); p.Gauge.ServedMax != 1 {
@@ -143,15 +146,15 @@ func TestAServerThatCheatsIsCaught(t *testing.T) {
 
 func TestAGroupHasAMarkOfItsOwn(t *testing.T) {
 	c, s := load(t, Options{}), newSpace(t)
-	la, a := s.listen(t, "tcp", "127.0.0.1:0")
-	lb, b := s.listen(t, "tcp", "127.0.0.1:0")
-	lo, other := s.listen(t, "tcp", "127.0.0.1:0")
+	la, a := s.listen(t, "127.0.0.1:0")
+	lb, b := s.listen(t, "127.0.0.1:0")
+	lo, other := s.listen(t, "127.0.0.1:0")
 	watch(t, c, s, a, 7)
 	watch(t, c, s, b, 7)
 	watch(t, c, s, other, 8)
 	accepted(t, s, lo, other)
 	first := accepted(t, s, la, a)
-	first.Close()
+	quit(first)
 	accepted(t, s, lb, b)
 	g := group(t, c, 7)
 	if g.ServedMax != 1 || g.Served != 1 || g.ServedTotal != 2 {
@@ -179,11 +182,11 @@ func group(t *testing.T, c *Counter, id uint32) Gauge {
 
 func TestResetMarksStartsFromWhatIsServedNow(t *testing.T) {
 	c, s := load(t, Options{}), newSpace(t)
-	l, port := s.listen(t, "tcp", "127.0.0.1:0")
+	l, port := s.listen(t, "127.0.0.1:0")
 	watch(t, c, s, port, 3)
 	first := accepted(t, s, l, port)
 	accepted(t, s, l, port)
-	first.Close()
+	quit(first)
 	if p := counts(t, c, s, port); p.Gauge.ServedMax != 2 || p.Gauge.Served != 1 {
 		t.Fatalf("gauge = %+v, want a mark of 2, one served", p.Gauge)
 	}

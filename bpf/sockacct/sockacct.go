@@ -32,11 +32,11 @@ const (
 )
 
 var (
-	// ErrNotWatched: the port is not watched in that network namespace.
+	// ErrNotWatched says that the port is not watched in that network namespace.
 	ErrNotWatched = errors.New("port is not watched")
-	// ErrBusy: connections of the port are still counted.
+	// ErrBusy says that connections of the port are still counted.
 	ErrBusy = errors.New("port has connections")
-	// ErrDisabled: the feature was switched off in [Options].
+	// ErrDisabled says that the feature was switched off in [Options].
 	ErrDisabled = errors.New("switched off")
 )
 
@@ -249,7 +249,7 @@ func (c *Counter) Seed(within func(func() error) error) error {
 	if err != nil {
 		return fmt.Errorf("seed: attach iterator: %w", err)
 	}
-	defer it.Close()
+	defer it.Close() //nolint:errcheck // detaches a read-only iterator
 	// An iterator belongs to the namespace of the thread that opens it, whoever reads it afterwards.
 	var r io.ReadCloser
 	err = within(func() (err error) {
@@ -259,8 +259,9 @@ func (c *Counter) Seed(within func(func() error) error) error {
 	if err != nil {
 		return fmt.Errorf("seed: open iterator: %w", err)
 	}
-	defer r.Close()
-	if _, err := io.Copy(io.Discard, r); err != nil { // reading is what walks the sockets
+	defer r.Close() //nolint:errcheck // only read
+	// Reading is what walks the sockets.
+	if _, err := io.Copy(io.Discard, r); err != nil {
 		return fmt.Errorf("seed: %w", err)
 	}
 	return nil
@@ -284,7 +285,7 @@ func NetnsCookie() (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("netns cookie: %w", err)
 	}
-	defer unix.Close(fd)
+	defer unix.Close(fd) //nolint:errcheck // an unused socket: nothing can be lost
 	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
 	if err != nil {
 		return 0, fmt.Errorf("netns cookie: %w", err)
@@ -311,6 +312,8 @@ func (v Verdict) String() string {
 		return "tls"
 	case Plaintext:
 		return "plaintext"
+	case Unknown:
+		return "unknown"
 	}
 	return "unknown"
 }

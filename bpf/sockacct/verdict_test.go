@@ -32,6 +32,7 @@ type opening struct {
 
 func sends(parts ...[]byte) func(*testing.T, *space, int, *Counter) {
 	return func(t *testing.T, _ *space, fd int, _ *Counter) {
+		t.Helper()
 		for _, p := range parts {
 			write(t, fd, p)
 		}
@@ -48,6 +49,7 @@ func oneByOne(b []byte) [][]byte {
 
 // late makes a client hold back the end of its handshake until it has data to send along.
 func late(t *testing.T, fd int, to netip.AddrPort) {
+	t.Helper()
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 5); err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +60,7 @@ func late(t *testing.T, fd int, to netip.AddrPort) {
 
 func fastOpen(first []byte) func(*testing.T, int, netip.AddrPort) {
 	return func(t *testing.T, fd int, to netip.AddrPort) {
+		t.Helper()
 		if err := unix.Sendto(fd, first, unix.MSG_FASTOPEN, sockaddr(to)); err != nil {
 			t.Fatal(err)
 		}
@@ -86,8 +89,9 @@ func openings() []opening {
 		{name: "Kafka request in the SYN", want: Plaintext, before: fastOpen(apiVersions)},
 		{
 			name: "server speaks first", want: TLS,
-			server: func(c *net.TCPConn) { c.Write([]byte("welcome")) },
+			server: func(c *net.TCPConn) { _, _ = c.Write([]byte("welcome")) },
 			send: func(t *testing.T, _ *space, fd int, _ *Counter) {
+				t.Helper()
 				if _, err := unix.Read(fd, make([]byte, 7)); err != nil {
 					t.Fatal(err)
 				}
@@ -119,9 +123,10 @@ func TestFirstBytesTellTLSWhateverThePortClaims(t *testing.T) {
 }
 
 func (o *opening) run(t *testing.T, c *Counter, s *space, address string, to func(uint16) netip.AddrPort) {
-	l, port := s.listen(t, "tcp", address)
+	t.Helper()
+	l, port := s.listen(t, address)
 	if raw, err := l.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_FASTOPEN, 16) })
+		_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_FASTOPEN, 16) })
 	}
 	watch(t, c, s, port, 0)
 	fd, err := s.socket(to(port))
@@ -141,7 +146,7 @@ func (o *opening) run(t *testing.T, c *Counter, s *space, address string, to fun
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		defer quit(conn)
 		o.server(conn)
 	}
 	if o.send != nil {
@@ -154,18 +159,18 @@ func (o *opening) run(t *testing.T, c *Counter, s *space, address string, to fun
 		}
 		return o.server == nil || (p.Gauge.Served == 1 && p.Gauge.ServedTLS == 1)
 	})
-	unix.Close(fd)
-	l.Close()
+	closeFD(fd)
+	quit(l)
 }
 
 func TestServerThatDefersAcceptIsCountedWithItsVerdict(t *testing.T) {
 	c, s := load(t, Options{}), newSpace(t)
-	l, port := s.listen(t, "tcp", "127.0.0.1:0")
+	l, port := s.listen(t, "127.0.0.1:0")
 	raw, err := l.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 5) })
+	_ = raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 5) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,26 +181,26 @@ func TestServerThatDefersAcceptIsCountedWithItsVerdict(t *testing.T) {
 	}
 	write(t, fd, clientHello)
 	becomes(t, c, s, port, "one TLS connection", func(p Port) bool { return p.Established == 1 && p.TLS == 1 })
-	unix.Close(fd)
+	closeFD(fd)
 }
 
 func TestRealTLSHandshakesAreTLS(t *testing.T) {
 	c, s := load(t, Options{}), newSpace(t)
 	config := serverConfig(t)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		l, port := s.listen(t, "tcp", "127.0.0.1:0")
+		l, port := s.listen(t, "127.0.0.1:0")
 		watch(t, c, s, port, 0)
 		go func() {
 			conn, err := tls.NewListener(l, config).Accept()
 			if err == nil {
-				conn.Read(make([]byte, 1))
-				conn.Close()
+				_, _ = conn.Read(make([]byte, 1))
+				quit(conn)
 			}
 		}()
 		fd := s.mustConnect(t, loopback(port))
 		file := os.NewFile(uintptr(fd), "client")
 		raw, err := net.FileConn(file)
-		file.Close()
+		quit(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,8 +211,8 @@ func TestRealTLSHandshakesAreTLS(t *testing.T) {
 		becomes(t, c, s, port, tls.VersionName(version)+" is served as TLS", func(p Port) bool {
 			return p.TLS == 1 && p.Gauge.ServedTLS == 1
 		})
-		conn.Write([]byte{1})
-		conn.Close()
+		_, _ = conn.Write([]byte{1})
+		quit(conn)
 		allZero(t, c, s, port)
 	}
 	noneLost(t, c)

@@ -3,6 +3,7 @@ package sockacct
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -17,16 +18,16 @@ import (
 )
 
 // load loads a counter for the time of the test.
-func load(t testing.TB, o Options) *Counter {
-	t.Helper()
-	testenv.NeedRoot(t)
+func load(tb testing.TB, o Options) *Counter {
+	tb.Helper()
+	testenv.NeedRoot(tb)
 	c, err := Load(o)
 	if err != nil {
-		t.Fatalf("Load(%+v) = %v", o, err)
+		tb.Fatalf("Load(%+v) = %v", o, err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := c.Close(); err != nil {
-			t.Errorf("Close() = %v", err)
+			tb.Errorf("Close() = %v", err)
 		}
 	})
 	return c
@@ -38,22 +39,22 @@ type space struct {
 	cookie uint64
 }
 
-func newSpace(t testing.TB) *space {
-	t.Helper()
-	testenv.NeedRoot(t)
+func newSpace(tb testing.TB) *space {
+	tb.Helper()
+	testenv.NeedRoot(tb)
 	s := &space{work: make(chan func())}
 	ready := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() //nolint:forbidigo // never unlocked: the thread ends with the goroutine
 		ready <- s.enter()
 		for f := range s.work {
 			f()
 		}
 	}()
 	if err := <-ready; err != nil {
-		t.Fatalf("make a network namespace: %v", err)
+		tb.Fatalf("make a network namespace: %v", err)
 	}
-	t.Cleanup(func() { close(s.work) })
+	tb.Cleanup(func() { close(s.work) })
 	return s
 }
 
@@ -65,11 +66,11 @@ func (s *space) enter() error {
 	if err != nil {
 		return err
 	}
-	if err := netlink.LinkSetUp(lo); err != nil {
+	s.cookie, err = NetnsCookie()
+	if err != nil {
 		return err
 	}
-	s.cookie, err = NetnsCookie()
-	return err
+	return netlink.LinkSetUp(lo)
 }
 
 // within runs f in the namespace.
@@ -79,26 +80,26 @@ func (s *space) within(f func() error) error {
 	return <-result
 }
 
-func (s *space) sysctl(t testing.TB, name, value string) {
-	t.Helper()
+func (s *space) sysctl(tb testing.TB, name, value string) {
+	tb.Helper()
 	err := s.within(func() error { return os.WriteFile("/proc/sys/net/"+name, []byte(value), 0) })
 	if err != nil {
-		t.Fatalf("set %s: %v", name, err)
+		tb.Fatalf("set %s: %v", name, err)
 	}
 }
 
 // listen listens on address in the namespace for the time of the test.
-func (s *space) listen(t testing.TB, network, address string) (*net.TCPListener, uint16) {
-	t.Helper()
+func (s *space) listen(tb testing.TB, address string) (*net.TCPListener, uint16) {
+	tb.Helper()
 	var l net.Listener
 	err := s.within(func() (err error) {
-		l, err = net.Listen(network, address) //nolint:noctx // the socket must be made on this thread
+		l, err = net.Listen("tcp", address)
 		return err
 	})
 	if err != nil {
-		t.Fatalf("listen on %s: %v", address, err)
+		tb.Fatalf("listen on %s: %v", address, err)
 	}
-	t.Cleanup(func() { l.Close() })
+	tb.Cleanup(func() { quit(l) })
 	return l.(*net.TCPListener), uint16(l.Addr().(*net.TCPAddr).Port)
 }
 
@@ -136,7 +137,7 @@ func (s *space) connect(from netip.Addr, to netip.AddrPort) (int, error) {
 		err = connectFD(fd, to)
 	}
 	if err != nil {
-		unix.Close(fd)
+		closeFD(fd)
 		return -1, fmt.Errorf("connect to %s: %w", to, err)
 	}
 	return fd, nil
@@ -159,21 +160,26 @@ func connectFD(fd int, to netip.AddrPort) error {
 	return err
 }
 
-func (s *space) mustConnect(t testing.TB, to netip.AddrPort) int {
-	t.Helper()
+func (s *space) mustConnect(tb testing.TB, to netip.AddrPort) int {
+	tb.Helper()
 	fd, err := s.connect(netip.Addr{}, to)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return fd
 }
 
-func write(t testing.TB, fd int, b []byte) {
-	t.Helper()
+func write(tb testing.TB, fd int, b []byte) {
+	tb.Helper()
 	if n, err := unix.Write(fd, b); err != nil || n != len(b) {
-		t.Fatalf("write %d bytes = %d, %v", len(b), n, err)
+		tb.Fatalf("write %d bytes = %d, %v", len(b), n, err)
 	}
 }
+
+// closeFD and quit close what the kernel takes back in any case.
+func closeFD(fd int) { _ = unix.Close(fd) }
+
+func quit(c io.Closer) { _ = c.Close() }
 
 func loopback(port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
@@ -181,25 +187,25 @@ func loopback(port uint16) netip.AddrPort {
 
 func loopback6(port uint16) netip.AddrPort { return netip.AddrPortFrom(netip.IPv6Loopback(), port) }
 
-func watch(t testing.TB, c *Counter, s *space, port uint16, group uint32) {
-	t.Helper()
+func watch(tb testing.TB, c *Counter, s *space, port uint16, group uint32) {
+	tb.Helper()
 	if err := c.Watch(s.cookie, port, group); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
-func counts(t testing.TB, c *Counter, s *space, port uint16) Port {
-	t.Helper()
+func counts(tb testing.TB, c *Counter, s *space, port uint16) Port {
+	tb.Helper()
 	p, err := c.Port(s.cookie, port)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return p
 }
 
 // eventually polls until ok says yes of what get returns.
-func eventually[V any](t testing.TB, what string, get func() V, ok func(V) bool) V {
-	t.Helper()
+func eventually[V any](tb testing.TB, what string, get func() V, ok func(V) bool) V {
+	tb.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		v := get()
@@ -207,30 +213,30 @@ func eventually[V any](t testing.TB, what string, get func() V, ok func(V) bool)
 			return v
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: still %+v", what, v)
+			tb.Fatalf("%s: still %+v", what, v)
 		}
-		time.Sleep(2 * time.Millisecond)
+		<-time.After(2 * time.Millisecond)
 	}
 }
 
 // becomes polls a port's counts.
-func becomes(t testing.TB, c *Counter, s *space, port uint16, what string, ok func(Port) bool) Port {
-	t.Helper()
-	return eventually(t, what, func() Port { return counts(t, c, s, port) }, ok)
+func becomes(tb testing.TB, c *Counter, s *space, port uint16, what string, ok func(Port) bool) Port {
+	tb.Helper()
+	return eventually(tb, what, func() Port { return counts(tb, c, s, port) }, ok)
 }
 
-func noneLost(t testing.TB, c *Counter) {
-	t.Helper()
+func noneLost(tb testing.TB, c *Counter) {
+	tb.Helper()
 	lost, err := c.Lost()
 	if err != nil || len(lost) > 0 {
-		t.Errorf("Lost() = %v, %v, want nothing lost", lost, err)
+		tb.Errorf("Lost() = %v, %v, want nothing lost", lost, err)
 	}
 }
 
 // allZero fails unless every gauge is back at zero.
-func allZero(t testing.TB, c *Counter, s *space, port uint16) {
-	t.Helper()
-	becomes(t, c, s, port, "all gauges return to zero", func(p Port) bool {
+func allZero(tb testing.TB, c *Counter, s *space, port uint16) {
+	tb.Helper()
+	becomes(tb, c, s, port, "all gauges return to zero", func(p Port) bool {
 		return p.Established == 0 && p.TLS == 0 && p.Plaintext == 0 && p.Undecided == 0 && p.Unknown == 0 &&
 			p.Gauge.Served == 0 && p.Gauge.ServedTLS == 0 && p.Gauge.ServedPlaintext == 0 && p.Opened+p.Seeded == p.Closed
 	})

@@ -104,7 +104,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrForcedOff: the feature is in a [Set] of those not to be used.
+// ErrForcedOff says that the feature is in a [Set] of those not to be used.
 var ErrForcedOff = errors.New("forced off")
 
 // Explain makes an [*Error] of what happened when a feature was used; nil stays nil.

@@ -71,8 +71,8 @@ func probeSeeding(ctx context.Context) error {
 	return errors.Join(seedOne(ctx, c), c.Close())
 }
 
-func seedOne(ctx context.Context, c *sockacct.Counter) (err error) {
-	if err = c.Seeding(); err != nil {
+func seedOne(ctx context.Context, c *sockacct.Counter) error {
+	if err := c.Seeding(); err != nil {
 		return err
 	}
 	lc := net.ListenConfig{}
@@ -80,23 +80,29 @@ func seedOne(ctx context.Context, c *sockacct.Counter) (err error) {
 	if err != nil {
 		return fmt.Errorf("try it on a connection: %w", err)
 	}
-	defer func() { err = errors.Join(err, l.Close()) }()
+	defer l.Close() //nolint:errcheck // nobody else knows it
 	d := net.Dialer{}
 	conn, err := d.DialContext(ctx, "tcp", l.Addr().String())
 	if err != nil {
 		return fmt.Errorf("try it on a connection: %w", err)
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
+	defer conn.Close() //nolint:errcheck // nothing was sent
+	return seedPort(c, l.Addr())
+}
+
+// seedPort seeds the one connection of a port.
+func seedPort(c *sockacct.Counter, addr net.Addr) error {
 	netns, err := sockacct.NetnsCookie()
 	if err != nil {
 		return err
 	}
-	addr, _ := l.Addr().(*net.TCPAddr)
-	port := uint16(addr.Port)
-	if err = c.Watch(netns, port, 0); err != nil {
-		return err
+	tcp, _ := addr.(*net.TCPAddr)
+	port := uint16(tcp.Port)
+	err = c.Watch(netns, port, 0)
+	if err == nil {
+		err = c.Seed(func(f func() error) error { return f() })
 	}
-	if err = c.Seed(func(f func() error) error { return f() }); err != nil {
+	if err != nil {
 		return err
 	}
 	counted, err := c.Port(netns, port)

@@ -66,7 +66,7 @@ func (c *Client) connect(ctx context.Context) error {
 	}
 	c.conn, _ = conn.(*net.UnixConn)
 	c.limit(ctx)
-	if err := c.hello(); err != nil {
+	if err = c.hello(); err != nil {
 		return c.broken(err)
 	}
 	if len(c.ports) == 0 {

@@ -24,7 +24,7 @@ func owner(t *testing.T, socket string, o Options) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- Serve(ctx, lis, o) }()
 	stopped := false

@@ -149,10 +149,10 @@ func allowed(conn *net.UnixConn) error {
 	}
 	var peer *unix.Ucred
 	var optErr error
-	err = raw.Control(func(fd uintptr) {
+	err = errors.Join(raw.Control(func(fd uintptr) {
 		peer, optErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	})
-	if err = errors.Join(err, optErr); err != nil {
+	}), optErr)
+	if err != nil {
 		return err
 	}
 	if !slices.Contains([]int{0, os.Geteuid()}, int(peer.Uid)) {

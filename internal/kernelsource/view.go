@@ -167,8 +167,8 @@ func (v *view) report() (broker.KernelReport, error) {
 		return r, err
 	}
 	for _, number := range v.ports {
-		p, err := v.hub.counter.Port(v.netns, number)
-		if err != nil {
+		var p sockacct.Port
+		if p, err = v.hub.counter.Port(v.netns, number); err != nil {
 			return r, err
 		}
 		k := kernelPort(&p)
@@ -197,19 +197,19 @@ func (v *view) report() (broker.KernelReport, error) {
 	return r, nil
 }
 
+// openBytes adds up the bytes of the connections that are open, by port. Without listing those of closed ones remain.
 func (v *view) openBytes() (map[uint16]traffic, error) {
-	if v.hub.counter.Listing() != nil {
-		return nil, nil //nolint:nilnil // a nil map is an empty one: bytes of closed connections remain
-	}
-	sockets, err := v.hub.counter.Sockets(v.within)
-	if err != nil {
-		return nil, err
-	}
 	open := map[uint16]traffic{}
-	for i := range sockets {
-		if s := &sockets[i]; s.Counted {
-			t := open[s.Local.Port()]
-			open[s.Local.Port()] = traffic{t.in + s.BytesIn, t.out + s.BytesOut}
+	if v.hub.counter.Listing() == nil {
+		sockets, err := v.hub.counter.Sockets(v.within)
+		if err != nil {
+			return nil, err
+		}
+		for i := range sockets {
+			if s := &sockets[i]; s.Counted {
+				t := open[s.Local.Port()]
+				open[s.Local.Port()] = traffic{t.in + s.BytesIn, t.out + s.BytesOut}
+			}
 		}
 	}
 	return open, nil

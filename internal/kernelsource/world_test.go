@@ -29,7 +29,7 @@ func newNode(t *testing.T) *node {
 	n := &node{work: make(chan func())}
 	ready := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() //nolint:forbidigo // never unlocked: the thread ends with the goroutine
 		ready <- n.enter()
 		for f := range n.work {
 			f()
@@ -45,13 +45,15 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-func (n *node) enter() (err error) {
-	if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
+func (n *node) enter() error {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return err
 	}
-	if n.file, err = os.Open("/proc/thread-self/ns/net"); err != nil {
+	file, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
 		return err
 	}
+	n.file = file
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		return err
@@ -77,16 +79,16 @@ func (n *node) bind(t *testing.T) (l *net.TCPListener, port uint16) {
 
 func (n *node) bindTo(t *testing.T, address string) (l *net.TCPListener, port uint16) {
 	t.Helper()
-	var any net.Listener
+	var bound net.Listener
 	err := n.do(func() (err error) {
 		lc := net.ListenConfig{}
-		any, err = lc.Listen(t.Context(), "tcp", address)
+		bound, err = lc.Listen(t.Context(), "tcp", address)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, _ = any.(*net.TCPListener)
+	l, _ = bound.(*net.TCPListener)
 	t.Cleanup(func() { _ = l.Close() })
 	addr, _ := l.Addr().(*net.TCPAddr)
 	return l, uint16(addr.Port)
@@ -175,6 +177,6 @@ func becomes(t *testing.T, s broker.KernelSource, what string, right func(broker
 		if ctx.Err() != nil {
 			t.Fatalf("%s: still %+v, %v", what, r, err)
 		}
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 	}
 }

@@ -92,7 +92,8 @@ func (r *Result) Explained() bool { return r.KernelOnly == 0 && r.BrokerOnly == 
 
 // String is the result in one line.
 func (r *Result) String() string {
-	text := fmt.Sprintf("%s (port %d): kernel %d, broker %d", r.Listener, r.Port, r.Kernel, r.Broker)
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s (port %d): kernel %d, broker %d", r.Listener, r.Port, r.Kernel, r.Broker)
 	for _, c := range []struct {
 		n    int64
 		name string
@@ -107,10 +108,10 @@ func (r *Result) String() string {
 		{r.BrokerOnly, "UNEXPLAINED in the broker only"},
 	} {
 		if c.n != 0 {
-			text += fmt.Sprintf(", %d %s", c.n, c.name)
+			fmt.Fprintf(&text, ", %d %s", c.n, c.name)
 		}
 	}
-	return text
+	return text.String()
 }
 
 // Join compares lists connection by connection: by cookie, or by the client's address and port where one side has no cookie.

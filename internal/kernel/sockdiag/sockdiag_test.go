@@ -27,19 +27,19 @@ func open(t *testing.T) *Conn {
 
 func TestDumpShowsBothFamiliesOfAPort(t *testing.T) {
 	c := open(t)
-	l, err := net.Listen("tcp", "[::]:0") //nolint:noctx // local
+	l, err := net.Listen("tcp", "[::]:0")
 	if err != nil {
 		t.Skip(err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	port := uint16(l.Addr().(*net.TCPAddr).Port)
 	for _, host := range []string{"127.0.0.1", "::1"} {
-		conn, err := net.Dial("tcp", netip.AddrPortFrom(netip.MustParseAddr(host), port).String()) //nolint:noctx // local
-		if err != nil {
-			t.Fatal(err)
+		conn, dialErr := net.Dial("tcp", netip.AddrPortFrom(netip.MustParseAddr(host), port).String())
+		if dialErr != nil {
+			t.Fatal(dialErr)
 		}
-		defer conn.Close()
-		if _, err := conn.Write([]byte("abc")); err != nil {
+		t.Cleanup(func() { _ = conn.Close() })
+		if _, err = conn.Write([]byte("abc")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -47,13 +47,13 @@ func TestDumpShowsBothFamiliesOfAPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer accepted.Close()
+	defer func() { _ = accepted.Close() }()
 	raw, err := accepted.(*net.TCPConn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var cookie uint64
-	raw.Control(func(fd uintptr) { cookie, _ = unix.GetsockoptUint64(int(fd), unix.SOL_SOCKET, unix.SO_COOKIE) })
+	_ = raw.Control(func(fd uintptr) { cookie, _ = unix.GetsockoptUint64(int(fd), unix.SOL_SOCKET, unix.SO_COOKIE) })
 
 	connected, err := c.Dump(port, Connected())
 	if err != nil || len(connected) != 2 {

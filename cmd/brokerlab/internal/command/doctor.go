@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -94,27 +95,39 @@ func diagnose(statuses []kernel.Status) (d diagnosis, degraded bool) {
 }
 
 func printDiagnosis(w io.Writer, d diagnosis) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "FEATURE\tSTATE\tFOR")
+	var text strings.Builder
+	rows := [][]string{{"FEATURE", "STATE", "FOR"}}
 	for _, f := range d.Features {
 		state := "works"
 		if !f.Works {
 			state = "missing"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\n", f.Feature, state, f.For)
+		rows = append(rows, []string{f.Feature, state, f.For})
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	columns(&text, rows, 0)
 	for _, f := range d.Features {
 		if !f.Works {
-			fmt.Fprintf(w, "\n%s: %s\n  %s\n", f.Feature, f.Missing, f.Get)
+			fmt.Fprintf(&text, "\n%s: %s\n  %s\n", f.Feature, f.Missing, f.Get)
 		}
 	}
-	_, err := fmt.Fprintf(w, "\nConnections are counted here by: %s\n", map[string]string{
+	fmt.Fprintf(&text, "\nConnections are counted here by: %s\n", map[string]string{
 		"full":        "BPF programs, exactly",
 		"sock_diag":   "polling the socket table, as lower bounds",
 		"unavailable": "nothing",
 	}[d.Accounting])
+	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// columns appends rows of cells as a table; flags are tabwriter's.
+func columns(text *strings.Builder, rows [][]string, flags uint) {
+	t := tabwriter.NewWriter(text, 0, 0, 2, ' ', flags)
+	for _, r := range rows {
+		line := strings.Join(r, "\t")
+		if flags&tabwriter.AlignRight != 0 {
+			line += "\t" // what is not ended is not aligned
+		}
+		_, _ = io.WriteString(t, line+"\n") // a builder takes everything
+	}
+	_ = t.Flush()
 }

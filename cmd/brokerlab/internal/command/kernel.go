@@ -62,7 +62,9 @@ func (o *bootstrapOptions) open(env Env) (*cluster, error) {
 		return nil, err
 	}
 	for _, w := range config.Warnings {
-		fmt.Fprintf(env.Stderr, "brokerlab: %s: %s\n", o.config, w)
+		if _, err = fmt.Fprintf(env.Stderr, "brokerlab: %s: %s\n", o.config, w); err != nil {
+			return nil, err
+		}
 	}
 	cl, err := kgo.NewClient(append(config.Options,
 		kgo.SeedBrokers(seeds...), kgo.SoftwareNameAndVersion(softwareName, softwareVersion), kgo.RequestRetries(2), admin.Versions(),
@@ -211,15 +213,16 @@ func (o *kernelOptions) beginCluster(env Env) (*counting, error) {
 	if o.listener != "" {
 		filter.Listener = &o.listener
 	}
-	ask := func(ctx context.Context) (counts []kernelCounts, err error) {
-		err = cl.call(ctx, func(ctx context.Context) error {
+	ask := func(ctx context.Context) ([]kernelCounts, error) {
+		var counts []kernelCounts
+		failed := cl.call(ctx, func(ctx context.Context) error {
 			answers, err := cl.admin.DescribeKernel(ctx, filter)
 			for _, a := range answers {
 				counts = append(counts, kernelCounts{Time: time.Now(), Node: &a.NodeID, Report: reportOf(a)})
 			}
 			return err
 		})
-		return counts, err
+		return counts, failed
 	}
 	return &counting{ask, func() error { cl.kgo.Close(); return nil }}, nil
 }

@@ -133,99 +133,94 @@ func (c cells) plain(n int64) string {
 }
 
 func printCounts(w io.Writer, counts []kernelCounts, most int) error {
+	var text strings.Builder
 	for i := range counts {
 		if i > 0 {
-			fmt.Fprintln(w)
+			text.WriteByte('\n')
 		}
 		c := &counts[i]
 		if c.Node != nil {
-			fmt.Fprintf(w, "broker %d: ", *c.Node)
+			fmt.Fprintf(&text, "broker %d: ", *c.Node)
 		}
-		fmt.Fprintln(w, sourceLine(c))
-		if err := printPorts(w, &c.Report); err != nil {
-			return err
-		}
-		for _, p := range c.Report.Ports {
-			if p.Backlog == 0 && c.Node == nil {
-				fmt.Fprintf(w, "nobody listens on port %d in this network namespace\n", p.Port)
+		text.WriteString(sourceLine(c) + "\n")
+		addPorts(&text, &c.Report)
+		for j := range c.Report.Ports {
+			if p := &c.Report.Ports[j]; p.Backlog == 0 && c.Node == nil {
+				fmt.Fprintf(&text, "nobody listens on port %d in this network namespace\n", p.Port)
 			}
 		}
-		if err := printPrefixes(w, c, most); err != nil {
-			return err
-		}
+		addPrefixes(&text, c, most)
 		for _, what := range slices.Sorted(maps.Keys(c.Report.Lost)) {
-			fmt.Fprintf(w, "lost: %d %s\n", c.Report.Lost[what], what)
+			fmt.Fprintf(&text, "lost: %d %s\n", c.Report.Lost[what], what)
 		}
 	}
-	return nil
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
-func printPorts(w io.Writer, r *broker.KernelReport) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "LISTENER\tPORT\tTOTAL\tTLS\tPLAINTEXT\tUNDECIDED\tUNKNOWN\tSERVED\tMOST SERVED\tOPENED\tCLOSED\tQUEUE\tBACKLOG\tOVERFLOWS\tBYTES IN\tBYTES OUT\t")
+func addPorts(text *strings.Builder, r *broker.KernelReport) {
+	rows := [][]string{{
+		"LISTENER", "PORT", "TOTAL", "TLS", "PLAINTEXT", "UNDECIDED", "UNKNOWN", "SERVED", "MOST SERVED", "OPENED", "CLOSED",
+		"QUEUE", "BACKLOG", "OVERFLOWS", "BYTES IN", "BYTES OUT",
+	}}
 	n := cellsOf(r)
 	for i := range r.Ports {
 		p := &r.Ports[i]
-		name := cmp.Or(p.Listener, "-")
-		columns := []string{
-			name, strconv.Itoa(int(p.Port)), n.number(p.Established), n.full(p.TLS), n.full(p.Plaintext), n.full(p.Undecided),
-			n.full(p.Unknown), n.full(p.Served), n.full(p.ServedMax), n.number(int64(p.Opened)), n.number(int64(p.Closed)),
-			n.plain(p.AcceptQueue), n.plain(p.Backlog), n.plain(p.Overflows), n.number(int64(p.BytesIn)), n.number(int64(p.BytesOut)),
-		}
-		fmt.Fprintln(t, strings.Join(columns, "\t")+"\t")
+		rows = append(rows, []string{
+			cmp.Or(p.Listener, "-"), strconv.Itoa(int(p.Port)), n.number(p.Established), n.full(p.TLS), n.full(p.Plaintext),
+			n.full(p.Undecided), n.full(p.Unknown), n.full(p.Served), n.full(p.ServedMax), n.number(int64(p.Opened)),
+			n.number(int64(p.Closed)), n.plain(p.AcceptQueue), n.plain(p.Backlog), n.plain(p.Overflows),
+			n.number(int64(p.BytesIn)), n.number(int64(p.BytesOut)),
+		})
 	}
 	if len(r.Ports) > 1 {
 		g := &r.Group
-		columns := []string{
+		rows = append(rows, []string{
 			"all", "", n.number(g.Established), n.full(g.TLS), n.full(g.Plaintext), n.full(g.Undecided), n.full(g.Unknown),
 			n.full(g.Served), n.full(g.ServedMax), n.number(int64(g.Opened)), n.number(int64(g.Closed)), "", "", "", "", "",
-		}
-		fmt.Fprintln(t, strings.Join(columns, "\t")+"\t")
+		})
 	}
-	return t.Flush()
+	columns(text, rows, tabwriter.AlignRight)
 }
 
-func printPrefixes(w io.Writer, c *kernelCounts, most int) error {
+func addPrefixes(text *strings.Builder, c *kernelCounts, most int) {
 	if len(c.Prefixes) == 0 {
-		return nil
+		return
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\nSOURCE\tPORT\tCONNECTIONS")
 	shown, n := c.Prefixes, cellsOf(&c.Report)
 	if most > 0 && len(shown) > most {
 		shown = shown[:most]
 	}
+	rows := [][]string{{"SOURCE", "PORT", "CONNECTIONS"}}
 	for _, p := range shown {
-		fmt.Fprintf(t, "%s\t%d\t%s\n", p.Prefix, p.Port, n.number(p.Count))
+		rows = append(rows, []string{p.Prefix.String(), strconv.Itoa(int(p.Port)), n.number(p.Count)})
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	text.WriteByte('\n')
+	columns(text, rows, 0)
 	if rest := len(c.Prefixes) - len(shown); rest > 0 {
-		fmt.Fprintf(w, "… and %d more prefixes (--sources 0 prints all)\n", rest)
+		fmt.Fprintf(text, "… and %d more prefixes (--sources 0 prints all)\n", rest)
 	}
-	return nil
 }
 
 // printLines prints a line of key=value pairs for each listener.
 func printLines(w io.Writer, counts []kernelCounts) error {
+	var text strings.Builder
 	for i := range counts {
 		c := &counts[i]
+		n := cellsOf(&c.Report)
 		for j := range c.Report.Ports {
-			p, n := &c.Report.Ports[j], cellsOf(&c.Report)
-			line := "time=" + c.Time.UTC().Format(time.RFC3339)
+			p := &c.Report.Ports[j]
+			text.WriteString("time=" + c.Time.UTC().Format(time.RFC3339))
 			if c.Node != nil {
-				line += fmt.Sprintf(" node=%d", *c.Node)
+				fmt.Fprintf(&text, " node=%d", *c.Node)
 			}
-			_, err := fmt.Fprintf(w, "%s listener=%s port=%d total=%s tls=%s plaintext=%s undecided=%s unknown=%s served=%s most_served=%s "+
+			fmt.Fprintf(&text, " listener=%s port=%d total=%s tls=%s plaintext=%s undecided=%s unknown=%s served=%s most_served=%s "+
 				"opened=%s closed=%s queue=%s overflows=%s sources=%d source=%s exactness=%q\n",
-				line, cmp.Or(p.Listener, "-"), p.Port, n.number(p.Established), n.full(p.TLS), n.full(p.Plaintext), n.full(p.Undecided),
+				cmp.Or(p.Listener, "-"), p.Port, n.number(p.Established), n.full(p.TLS), n.full(p.Plaintext), n.full(p.Undecided),
 				n.full(p.Unknown), n.full(p.Served), n.full(p.ServedMax), n.number(int64(p.Opened)), n.number(int64(p.Closed)),
 				n.plain(p.AcceptQueue), n.plain(p.Overflows), len(p.Sources), c.Report.Mode, c.Report.Exactness)
-			if err != nil {
-				return err
-			}
 		}
 	}
-	return nil
+	_, err := io.WriteString(w, text.String())
+	return err
 }

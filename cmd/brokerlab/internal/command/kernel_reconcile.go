@@ -230,48 +230,52 @@ func addrPort(addr string, port int32) netip.AddrPort {
 }
 
 func printReconciled(w io.Writer, results []reconciled) error {
+	var text strings.Builder
 	for i := range results {
 		r := &results[i]
 		if i > 0 {
-			fmt.Fprintln(w)
+			text.WriteByte('\n')
 		}
-		fmt.Fprintf(w, "broker %d: kernel side is %s (%s)", r.Node, r.Exactness, r.Mode)
+		fmt.Fprintf(&text, "broker %d: kernel side is %s (%s)", r.Node, r.Exactness, r.Mode)
 		if r.Why != "" {
-			fmt.Fprintf(w, ": %s", r.Why)
+			fmt.Fprintf(&text, ": %s", r.Why)
 		}
-		fmt.Fprintln(w)
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(t, "LISTENER\tPORT\tKERNEL\tBROKER\tMATCHED\tHANDSHAKING\tQUEUE\tHELD\tPENDING\tCLOSING\tCHANGED\tUNCOUNTED\tKERNEL ONLY\tBROKER ONLY\t")
+		text.WriteByte('\n')
+		rows := [][]string{{
+			"LISTENER", "PORT", "KERNEL", "BROKER", "MATCHED", "HANDSHAKING", "QUEUE", "HELD", "PENDING", "CLOSING", "CHANGED",
+			"UNCOUNTED", "KERNEL ONLY", "BROKER ONLY",
+		}}
 		for j := range r.Listeners {
 			l := &r.Listeners[j]
-			columns := []string{cmp.Or(l.Listener, "-"), strconv.Itoa(int(l.Port))}
+			row := []string{cmp.Or(l.Listener, "-"), strconv.Itoa(int(l.Port))}
 			for _, n := range []int64{
 				l.Kernel, l.Broker, l.Matched, l.Handshaking, l.AcceptQueue, l.Held, l.Queued, l.Closing, l.Changed, l.Uncounted,
 				l.KernelOnly, l.BrokerOnly,
 			} {
-				columns = append(columns, strconv.FormatInt(n, 10))
+				row = append(row, strconv.FormatInt(n, 10))
 			}
-			fmt.Fprintln(t, strings.Join(columns, "\t")+"\t")
+			rows = append(rows, row)
 		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
-		printLone(w, r)
+		columns(&text, rows, tabwriter.AlignRight)
+		addLone(&text, r)
 	}
-	return nil
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
 // mostLone is how many unexplained connections are printed one by one.
 const mostLone = 20
 
-func printLone(w io.Writer, r *reconciled) {
+func addLone(text *strings.Builder, r *reconciled) {
 	for i := range r.Listeners {
 		l := &r.Listeners[i]
-		if !l.Explained() {
-			fmt.Fprintf(w, "UNEXPLAINED on %s: %d in the kernel only, %d in the broker only\n", cmp.Or(l.Listener, strconv.Itoa(int(l.Port))), l.KernelOnly, l.BrokerOnly)
+		if l.Explained() {
+			continue
 		}
+		fmt.Fprintf(text, "UNEXPLAINED on %s: %d in the kernel only, %d in the broker only\n",
+			cmp.Or(l.Listener, strconv.Itoa(int(l.Port))), l.KernelOnly, l.BrokerOnly)
 		for _, c := range l.BrokerConns[:min(len(l.BrokerConns), mostLone)] {
-			fmt.Fprintf(w, "  listed, and unknown to the kernel: %s from %s\n", c.ID, c.Remote)
+			fmt.Fprintf(text, "  listed, and unknown to the kernel: %s from %s\n", c.ID, c.Remote)
 		}
 	}
 }
