@@ -79,7 +79,7 @@ func connected(fd int) (ended bool, err error) {
 		return true, unix.Errno(code)
 	}
 	_, err = unix.Getpeername(fd)
-	return err == nil, nil //nolint:nilerr // no peer yet: woken too early
+	return err == nil, nil // no peer yet: woken too early
 }
 
 func sockaddr(a netip.AddrPort) unix.Sockaddr {

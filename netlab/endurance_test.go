@@ -39,7 +39,7 @@ func TestTwoHundredSubnetsComeAndGoTwentyTimes(t *testing.T) {
 			s := subnet(t, lab, name)
 			for i := range 2 {
 				source := s.In(i == 1).Addr(255)
-				if got := seen(t, s, source.String(), "web:80"); got != source {
+				if got := seen(t, s, source.String()); got != source {
 					t.Errorf("source seen = %s, want %s", got, source)
 				}
 			}

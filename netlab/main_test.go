@@ -52,7 +52,8 @@ func upFile(path string) error {
 		return err
 	}
 	var lab topology.Lab
-	if err = json.Unmarshal(text, &lab); err != nil {
+	err = json.Unmarshal(text, &lab)
+	if err != nil {
 		return err
 	}
 	_, err = Up(context.Background(), &lab, Options{})
@@ -61,7 +62,7 @@ func upFile(path string) error {
 
 // serve answers each connection with the address it sees, and then with what it receives.
 func serve(ports []string) error {
-	fmt.Fprintln(os.Stdout, "serving", ports)
+	_, _ = fmt.Fprintln(os.Stdout, "serving", ports)
 	for _, port := range ports {
 		l, err := net.Listen("tcp", ":"+port)
 		if err != nil {

@@ -240,7 +240,8 @@ func (l *Lab) Exec(ctx context.Context, in string, c Command) error {
 	}
 	defer ns.Close() //nolint:errcheck // entered for this program only
 	group := l.state.Cgroup.node(execCgroup)
-	if err = group.make(); err != nil {
+	err = group.make()
+	if err != nil {
 		return err
 	}
 	into, err := group.file()

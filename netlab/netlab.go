@@ -198,13 +198,16 @@ func (h home) raise(ctx context.Context, lab *topology.Lab, o Options) error {
 	if s.Cgroup, err = o.cgroup(lab.Name); err != nil {
 		return err
 	}
-	if err = os.Mkdir(string(h), 0o755); err != nil { //nolint:gosec // exposed labs are used by everybody; keys in it are not readable
+	err = os.Mkdir(string(h), 0o755) //nolint:gosec // exposed labs are used by everybody; keys in it are not readable
+	if err != nil {
 		return err
 	}
-	if err = h.note(step{stepCgroup, string(s.Cgroup)}); err != nil {
+	err = h.note(step{stepCgroup, string(s.Cgroup)})
+	if err != nil {
 		return err
 	}
-	if err = h.writeState(s); err != nil {
+	err = h.writeState(s)
+	if err != nil {
 		return err
 	}
 	owner, err := h.startOwner(s)

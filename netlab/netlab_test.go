@@ -18,8 +18,8 @@ import (
 	"github.com/brokerlab/brokerlab/internal/testenv"
 )
 
-// seen dials a node and gives the address that the node saw.
-func seen(t *testing.T, s *Subnet, source, dest string) netip.Addr {
+// seen dials the node web and gives the address that the node saw.
+func seen(t *testing.T, s *Subnet, source string) netip.Addr {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -27,9 +27,9 @@ func seen(t *testing.T, s *Subnet, source, dest string) netip.Addr {
 	if source != "" {
 		from = netip.MustParseAddr(source)
 	}
-	c, err := s.Dialer(from)(ctx, "tcp", dest)
+	c, err := s.Dialer(from)(ctx, "tcp", "web:80")
 	if err != nil {
-		t.Fatalf("dial %s from %s = %v, want nil", dest, source, err)
+		t.Fatalf("dial web from %s = %v, want nil", source, err)
 	}
 	defer c.Close() //nolint:errcheck // read as far as needed
 	return greeting(t, c)
@@ -57,9 +57,9 @@ func subnet(t *testing.T, l *Lab, name string) *Subnet {
 	return s
 }
 
-func node(t *testing.T, l *Lab, name string) *Node {
+func web(t *testing.T, l *Lab) *Node {
 	t.Helper()
-	n, err := l.Node(name)
+	n, err := l.Node("web")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,14 +92,14 @@ subnets:
 		{"one", "fd00:2::1"},
 		{"wide", "2001:db8:ffff::7"},
 	} {
-		if got := seen(t, subnet(t, lab, test.subnet), test.source, "web:80"); got.String() != test.source {
+		if got := seen(t, subnet(t, lab, test.subnet), test.source); got.String() != test.source {
 			t.Errorf("source seen = %s, want %s", got, test.source)
 		}
 	}
-	if got := seen(t, subnet(t, lab, "office"), "", "web:80"); got.String() != "10.1.0.1" {
+	if got := seen(t, subnet(t, lab, "office"), ""); got.String() != "10.1.0.1" {
 		t.Errorf("default source = %s, want 10.1.0.1", got)
 	}
-	if got := seen(t, subnet(t, lab, "wide"), "", "web:80"); got.String() != "2001:db8::1" {
+	if got := seen(t, subnet(t, lab, "wide"), ""); got.String() != "2001:db8::1" {
 		t.Errorf("default source = %s, want 2001:db8::1", got)
 	}
 	_, err := subnet(t, lab, "one").Dial(t.Context(), netip.MustParseAddr("10.1.0.1"), netip.MustParseAddrPort("198.18.0.1:80"))
@@ -135,7 +135,7 @@ subnets: {ten: {cidr: 10.0.0.0/8}}
 `
 	a, b := raise(t, text, Options{}), raise(t, text, Options{})
 	for _, lab := range []*Lab{a, b} {
-		if got := seen(t, subnet(t, lab, "ten"), "10.9.8.7", "web:80"); got.String() != "10.9.8.7" {
+		if got := seen(t, subnet(t, lab, "ten"), "10.9.8.7"); got.String() != "10.9.8.7" {
 			t.Errorf("source seen = %s, want 10.9.8.7", got)
 		}
 	}
@@ -147,10 +147,10 @@ subnets: {ten: {cidr: 10.0.0.0/8}}
 	if err != nil || first == second {
 		t.Errorf("cookies = %d and %d, %v, want two", first, second, err)
 	}
-	if err := node(t, a, "web").Kill(t.Context()); err != nil {
+	if err := web(t, a).Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := seen(t, subnet(t, b, "ten"), "10.9.8.7", "web:80"); got.String() != "10.9.8.7" {
+	if got := seen(t, subnet(t, b, "ten"), "10.9.8.7"); got.String() != "10.9.8.7" {
 		t.Errorf("source seen after the other lab's node died = %s, want 10.9.8.7", got)
 	}
 }
@@ -206,7 +206,7 @@ func host(t *testing.T) string {
 func TestUpIsIdempotent(t *testing.T) {
 	t.Parallel()
 	lab := raise(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}\nsubnets: {s: {cidr: 10.1.0.0/24}}", Options{})
-	first, err := node(t, lab, "web").Status(t.Context())
+	first, err := web(t, lab).Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,56 +214,56 @@ func TestUpIsIdempotent(t *testing.T) {
 	if err != nil {
 		t.Fatalf("second Up = %v, want nil", err)
 	}
-	if second, err := node(t, again, "web").Status(t.Context()); err != nil || second.PID != first.PID || second.PID == 0 {
+	if second, err := web(t, again).Status(t.Context()); err != nil || second.PID != first.PID || second.PID == 0 {
 		t.Errorf("process after a second Up = %d, %v, want %d", second.PID, err, first.PID)
 	}
-	if err := node(t, lab, "web").Kill(t.Context()); err != nil {
+	if err := web(t, lab).Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if st, err := node(t, lab, "web").Status(t.Context()); err != nil || st.State != StateKilled || st.PID != 0 {
+	if st, err := web(t, lab).Status(t.Context()); err != nil || st.State != StateKilled || st.PID != 0 {
 		t.Errorf("status after Kill = %+v, %v, want killed", st, err)
 	}
 	if _, err := Up(t.Context(), lab.Topology(), Options{}); err != nil {
 		t.Fatalf("Up with a killed node = %v, want nil", err)
 	}
-	seen(t, subnet(t, lab, "s"), "10.1.0.9", "web:80")
+	seen(t, subnet(t, lab, "s"), "10.1.0.9")
 	other := *lab.Topology()
 	other.Subnets = nil
 	if _, err := Up(t.Context(), &other, Options{}); err == nil || !strings.Contains(err.Error(), "built from another lab file") {
 		t.Errorf("Up of another shape = %v, want a refusal", err)
 	}
-	seen(t, subnet(t, lab, "s"), "10.1.0.9", "web:80")
+	seen(t, subnet(t, lab, "s"), "10.1.0.9")
 }
 
 func TestNodesStopStartAndRestart(t *testing.T) {
 	t.Parallel()
 	lab := raise(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}\nsubnets: {s: {cidr: 10.1.0.0/24}}", Options{})
-	web, ctx := node(t, lab, "web"), t.Context()
+	n, ctx := web(t, lab), t.Context()
 	pid := func() int {
-		st, err := web.Status(ctx)
+		st, err := n.Status(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return st.PID
 	}
 	first := pid()
-	if err := web.Restart(ctx); err != nil {
+	if err := n.Restart(ctx); err != nil {
 		t.Fatalf("Restart = %v, want nil", err)
 	}
 	if now := pid(); now == first || now == 0 {
 		t.Errorf("process after Restart = %d, want another than %d", now, first)
 	}
-	if err := web.Stop(ctx); err != nil {
+	if err := n.Stop(ctx); err != nil {
 		t.Fatalf("Stop = %v, want nil", err)
 	}
 	if _, err := subnet(t, lab, "s").Dialer(netip.Addr{})(ctx, "tcp", "web:80"); err == nil {
 		t.Error("dial of a stopped node = nil, want an error")
 	}
-	if err := web.Start(ctx); err != nil {
+	if err := n.Start(ctx); err != nil {
 		t.Fatalf("Start = %v, want nil", err)
 	}
-	seen(t, subnet(t, lab, "s"), "10.1.0.3", "web:80")
-	log, err := os.ReadFile(web.LogPath())
+	seen(t, subnet(t, lab, "s"), "10.1.0.3")
+	log, err := os.ReadFile(n.LogPath())
 	if got := strings.Count(string(log), "serving [80]"); err != nil || got != 3 {
 		t.Errorf("starts in the log = %d, %v, want 3", got, err)
 	}
@@ -362,7 +362,7 @@ func TestLabWithoutIPv6SaysWhatItLacks(t *testing.T) {
 nodes: {web: {kind: exec, SERVE "80"], ports: [80]}}
 subnets: {both: {cidr: [10.1.0.0/24, "fd00:1::/64"]}, six: {cidr: "fd00:2::/64"}}
 `, Options{NoIPv6: "this test says so"})
-	seen(t, subnet(t, lab, "both"), "10.1.0.5", "web:80")
+	seen(t, subnet(t, lab, "both"), "10.1.0.5")
 	if _, err := lab.Subnet("six"); err == nil || !strings.Contains(err.Error(), "this test says so") {
 		t.Errorf("Subnet without IPv6 = %v, want the reason", err)
 	}

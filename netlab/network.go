@@ -204,7 +204,8 @@ func (b *builder) member(i int, m *member) error {
 			settings = append(settings, setting{"ipv6/ip_nonlocal_bind", "1"})
 		}
 	}
-	if err = apply(settings); err != nil {
+	err = apply(settings)
+	if err != nil {
 		return err
 	}
 	here, err := netlink.NewHandle(unix.NETLINK_ROUTE)

@@ -136,7 +136,8 @@ func (o *Owner) build(ctx context.Context, all *sync.WaitGroup) (stop func() err
 	if err != nil {
 		return nil, err
 	}
-	if err = o.mountNetns(); err != nil {
+	err = o.mountNetns()
+	if err != nil {
 		return nil, err
 	}
 	var made atomic.Int64
@@ -149,7 +150,8 @@ func (o *Owner) build(ctx context.Context, all *sync.WaitGroup) (stop func() err
 		return nil, err
 	}
 	o.step("certificates and properties")
-	if err = o.home.material(lab); err != nil {
+	err = o.home.material(lab)
+	if err != nil {
 		return nil, fmt.Errorf("write certificates and properties: %w", err)
 	}
 	handles, err := o.openNodes()

@@ -107,7 +107,8 @@ func (h home) note(s step) error {
 		return fmt.Errorf("write journal: %w", err)
 	}
 	_, err = f.Write(append(line, '\n'))
-	if err = errors.Join(err, f.Close()); err != nil {
+	err = errors.Join(err, f.Close())
+	if err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
 	return nil

@@ -28,16 +28,19 @@ func (h home) teardown(ctx context.Context) error {
 		}
 	}
 	for _, g := range groups { // processes first: they would go on making things
-		if err = g.kill(ctx); err != nil {
+		err = g.kill(ctx)
+		if err != nil {
 			return err
 		}
 	}
 	h.unlink()
-	if err = h.unmount(); err != nil {
+	err = h.unmount()
+	if err != nil {
 		return err
 	}
 	for _, g := range groups {
-		if err = g.remove(ctx); err != nil {
+		err = g.remove(ctx)
+		if err != nil {
 			return err
 		}
 		_ = os.Remove(filepath.Dir(string(g))) // the last lab takes the cgroup of all labs with it
@@ -70,7 +73,8 @@ func (h home) removeFiles() error {
 		if e.Name() == "journal" {
 			continue
 		}
-		if err = os.RemoveAll(h.path(e.Name())); err != nil {
+		err = os.RemoveAll(h.path(e.Name()))
+		if err != nil {
 			return err
 		}
 	}
