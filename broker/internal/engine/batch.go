@@ -40,7 +40,8 @@ type batches struct {
 }
 
 // check judges the records of one partition of a Produce request, as Kafka's ProduceRequest and LogValidator do.
-func (j *batches) check(b []byte, version int16) verdict {
+// budget is how many bytes the request may still become by unpacking.
+func (j *batches) check(b []byte, version int16, budget *int64) verdict {
 	if v := checkBatchFrame(b); v.err != nil {
 		return v
 	}
@@ -73,7 +74,7 @@ func (j *batches) check(b []byte, version int16) verdict {
 		return verdict{kerr.InvalidRecord, "A transactional record batch has no producer id."}
 	}
 	if codec != codecNone {
-		return j.inflaters.check(b[batchHeader:], codec, count)
+		return j.inflaters.check(b[batchHeader:], codec, count, budget)
 	}
 	if !walkRecords(b[batchHeader:], count) {
 		return verdict{kerr.InvalidRecord, "The records do not match the batch that holds them."}

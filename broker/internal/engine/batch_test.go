@@ -86,7 +86,7 @@ func TestBatchesAreJudgedAsKafkaDoes(t *testing.T) {
 			if version == 0 {
 				version = 9
 			}
-			got := new(batches).check(b, version)
+			got := new(batches).check(b, version, new(int64(maxInflatedRequest)))
 			if got.err != test.want {
 				t.Errorf("check() = %v %q, want %v", got.err, got.why, test.want)
 			}
@@ -103,7 +103,7 @@ func FuzzCheckBatchAcceptsOnlyWhatKmsgReads(f *testing.F) {
 		if len(b) > batchHeader {
 			b = seal(b)
 		}
-		if judge.check(b, 9).err != nil {
+		if judge.check(b, 9, new(int64(maxInflatedRequest))).err != nil {
 			return
 		}
 		var batch kmsg.RecordBatch
@@ -153,37 +153,38 @@ func TestCompressedBatchesAreUnpackedToBeJudged(t *testing.T) {
 	records := goodBatch(500)[batchHeader:]
 	var judge batches
 	for codec := codecGzip; codec <= codecZstd; codec++ {
-		if v := judge.check(pack(t, codec, records, 500), 9); v.err != nil {
+		if v := judge.check(pack(t, codec, records, 500), 9, new(int64(maxInflatedRequest))); v.err != nil {
 			t.Errorf("codec %d: a good batch = %v %q", codec, v.err, v.why)
 		}
 		for _, n := range []int32{499, 501, 1 << 30} {
-			if v := judge.check(pack(t, codec, records, n), 9); v.err != kerr.InvalidRecord {
+			if v := judge.check(pack(t, codec, records, n), 9, new(int64(maxInflatedRequest))); v.err != kerr.InvalidRecord {
 				t.Errorf("codec %d: %d records said to be 500 = %v, want %v", codec, n, v.err, kerr.InvalidRecord)
 			}
 		}
 		cut := pack(t, codec, records, 500)
 		cut = cut[:len(cut)-9]
 		binary.BigEndian.PutUint32(cut[batchLengthAt:], uint32(len(cut)-batchLengthField))
-		if v := judge.check(seal(cut), 9); v.err == nil {
+		if v := judge.check(seal(cut), 9, new(int64(maxInflatedRequest))); v.err == nil {
 			t.Errorf("codec %d: a batch that is cut off was accepted", codec)
 		}
 	}
 }
 
-func TestABatchThatUnpacksToTooMuchIsRefusedCheaply(t *testing.T) {
-	if testing.Short() {
-		t.Skip("unpacks 512 MiB")
-	}
+func TestABatchThatUnpacksToTooMuchIsRefused(t *testing.T) {
 	t.Parallel()
+	const size = 1 << 20
 	r := kmsg.NewRecord()
-	r.Value = make([]byte, maxInflated+1)
+	r.Value = make([]byte, size)
 	r.Length = int32(len(r.AppendTo(nil)[1:]))
 	records := r.AppendTo(nil)
 	var judge batches
 	for codec := codecGzip; codec <= codecZstd; codec++ {
 		b := pack(t, codec, records, 1)
-		if v := judge.check(b, 9); v.err != kerr.MessageTooLarge {
-			t.Errorf("codec %d: %d bytes that unpack to %d = %v, want %v", codec, len(b), len(records), v.err, kerr.MessageTooLarge)
+		budget := int64(2*size + size/2)
+		for i, want := range []*kerr.Error{nil, nil, kerr.MessageTooLarge, kerr.MessageTooLarge} {
+			if v := judge.check(b, 9, &budget); v.err != want {
+				t.Errorf("codec %d: batch %d of %d bytes that unpack to %d = %v, want %v", codec, i, len(b), len(records), v.err, want)
+			}
 		}
 	}
 }

@@ -50,7 +50,7 @@ func BenchmarkGuardProduce(b *testing.B) {
 			b.SetBytes(int64(len(records)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if v := judge.check(batch, 9); v.err != nil {
+				if v := judge.check(batch, 9, new(int64(maxInflatedRequest))); v.err != nil {
 					b.Fatal(v.why)
 				}
 			}

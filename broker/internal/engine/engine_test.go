@@ -308,6 +308,20 @@ func TestAnOpenShareSessionKeepsItsLink(t *testing.T) {
 	eventually(t, "the link is given back after the session", func() bool { return held() == nil })
 }
 
+func TestClientHostsAreSpelledAsJavaDoes(t *testing.T) {
+	t.Parallel()
+	for addr, want := range map[string]string{
+		"10.0.0.5": "/10.0.0.5", "::ffff:10.0.0.5": "/10.0.0.5", "::1": "/0:0:0:0:0:0:0:1", "fd00:1::a": "/fd00:1:0:0:0:0:0:a",
+	} {
+		if got := clientHost(netip.MustParseAddr(addr)).String(); got != want {
+			t.Errorf("clientHost(%s) = %s, want %s", addr, got, want)
+		}
+	}
+	if got := (clientHost{}).String(); got != "/127.0.0.1" {
+		t.Errorf("clientHost of the broker itself = %s", got)
+	}
+}
+
 func TestMembersAreDescribedWithTheClientsAddress(t *testing.T) {
 	t.Parallel()
 	e := openEngine(t, Options{NodeID: 1})

@@ -25,11 +25,15 @@ const (
 	codecZstd
 )
 
-// maxInflated is how large a batch may become when it is unpacked. The data plane unpacks a whole batch in memory to
-// look for a timestamp or to compact; MESSAGE_TOO_LARGE makes producers split the batch.
-const maxInflated = 128 << 20
+const (
+	// maxInflated is how large a batch may become when it is unpacked. The data plane unpacks a whole batch in memory
+	// to look for a timestamp or to compact; MESSAGE_TOO_LARGE makes producers split the batch.
+	maxInflated = 128 << 20
+	// maxInflatedRequest is the same for all batches of one request, for the sake of the processor.
+	maxInflatedRequest = 4 * maxInflated
+)
 
-// errInflated says that a batch becomes larger than maxInflated.
+// errInflated says that a batch becomes larger than it may.
 var errInflated = errors.New("the batch is too large when it is unpacked")
 
 // inflaters unpack record batches to check them, keeping decoders for reuse. The zero value is ready.
@@ -37,12 +41,12 @@ type inflaters struct {
 	gzip, snappy, lz4, zstd, buffers sync.Pool
 }
 
-// check judges packed records: whether they are what their batch says.
-func (p *inflaters) check(packed []byte, codec uint16, count int32) verdict {
+// check judges packed records: whether they are what their batch says and no larger than budget, which it uses up.
+func (p *inflaters) check(packed []byte, codec uint16, count int32, budget *int64) verdict {
 	src, done, err := p.open(packed, codec)
 	if err == nil {
 		defer done()
-		err = p.walk(src, count)
+		err = p.walk(src, count, budget)
 	}
 	switch {
 	case err == nil:
@@ -105,8 +109,10 @@ func (p *inflaters) open(packed []byte, codec uint16) (src io.Reader, done func(
 }
 
 // walk reads count records and then the end from src.
-func (p *inflaters) walk(src io.Reader, count int32) error {
-	limit := &io.LimitedReader{R: src, N: maxInflated + 1}
+func (p *inflaters) walk(src io.Reader, count int32, budget *int64) error {
+	allowed := min(*budget, maxInflated) + 1
+	limit := &io.LimitedReader{R: src, N: allowed}
+	defer func() { *budget = max(0, *budget-(allowed-limit.N)) }()
 	r, ok := p.buffers.Get().(*bufio.Reader)
 	if !ok {
 		r = bufio.NewReaderSize(nil, 16<<10)
@@ -221,6 +227,10 @@ func (s *snappyReader) Read(p []byte) (int, error) {
 		}
 		if size > maxInflated {
 			return 0, errInflated
+		}
+		const mostTimes = 32 // snappy's copies make 64 bytes of 3 at best
+		if size > (len(block)+1)*mostTimes {
+			return 0, errors.New("a snappy block can't become as large as it says")
 		}
 		if s.block, err = snappy.Decode(s.block[:cap(s.block)], block); err != nil {
 			return 0, err

@@ -7,12 +7,12 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/internal/network"
 )
 
 const (
@@ -204,20 +204,11 @@ type clientHost netip.Addr
 func (clientHost) Network() string { return "tcp" }
 
 func (h clientHost) String() string {
-	addr := netip.Addr(h).Unmap().WithZone("")
-	switch {
-	case !addr.IsValid(): // the broker itself
+	addr := netip.Addr(h).Unmap()
+	if !addr.IsValid() { // the broker itself
 		return "/127.0.0.1"
-	case addr.Is4():
-		return "/" + addr.String()
 	}
-	b := addr.As16()
-	text := make([]byte, 0, len("/ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"))
-	for group := range slices.Chunk(b[:], 2) {
-		text = append(text, "/:"[min(len(text), 1)])
-		text = strconv.AppendUint(text, uint64(binary.BigEndian.Uint16(group)), 16)
-	}
-	return string(text)
+	return "/" + network.JavaAddr(addr)
 }
 
 // LocalAddr is of no use to anybody.

@@ -27,6 +27,7 @@ func admitProduce(e *Engine, req *kmsg.ProduceRequest) (passage, error) {
 	}
 	out.Topics = make([]kmsg.ProduceRequestTopic, 0, len(req.Topics))
 	var refused []kmsg.ProduceResponseTopic
+	budget := int64(maxInflatedRequest)
 	var ids map[string][16]byte // of the topics that were asked for by id
 	if byID {
 		ids = make(map[string][16]byte, len(req.Topics))
@@ -43,7 +44,7 @@ func admitProduce(e *Engine, req *kmsg.ProduceRequest) (passage, error) {
 			ids[name] = t.TopicID
 			t.TopicID = [16]byte{}
 		}
-		good, bad := e.batches.sift(t.Partitions, req.Version)
+		good, bad := e.batches.sift(t.Partitions, req.Version, &budget)
 		if len(bad) > 0 {
 			refused = append(refused, kmsg.ProduceResponseTopic{Topic: t.Topic, TopicID: ids[t.Topic], Partitions: bad})
 		}
@@ -71,10 +72,10 @@ func admitProduce(e *Engine, req *kmsg.ProduceRequest) (passage, error) {
 const firstProduceByID = 13
 
 // sift parts the batches that may pass from the answers to the others. It allocates nothing when all are good.
-func (j *batches) sift(all []kmsg.ProduceRequestTopicPartition, version int16) (good []kmsg.ProduceRequestTopicPartition, bad []kmsg.ProduceResponseTopicPartition) {
+func (j *batches) sift(all []kmsg.ProduceRequestTopicPartition, version int16, budget *int64) (good []kmsg.ProduceRequestTopicPartition, bad []kmsg.ProduceResponseTopicPartition) {
 	good = all
 	for i := range all {
-		v := j.check(all[i].Records, version)
+		v := j.check(all[i].Records, version, budget)
 		if v.err == nil {
 			if bad != nil {
 				good = append(good, all[i])
