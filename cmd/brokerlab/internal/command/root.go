@@ -84,6 +84,7 @@ func commands() []func(Env) *cobra.Command {
 		newConnections,
 		newKernel,
 		newDoctor,
+		newDocs,
 	}
 }
 
