@@ -37,14 +37,22 @@ const (
 // errMalformed is an entry that no store has written.
 var errMalformed = errors.New("malformed metadata entry")
 
-func (e *entry) appendTo(dst []byte) []byte {
+// longestHead is the size of a head whose numbers are as long as they can be.
+const longestHead = 1 + 3*binary.MaxVarintLen64
+
+// appendHead appends what comes before the number of records.
+func (e *entry) appendHead(dst []byte) []byte {
 	dst = append(dst, entryFormat)
 	dst = binary.AppendVarint(dst, int64(e.node))
 	dst = binary.AppendVarint(dst, e.incarnation)
-	dst = binary.AppendUvarint(dst, e.sequence)
-	dst = binary.AppendUvarint(dst, uint64(len(e.records)))
+	return binary.AppendUvarint(dst, e.sequence)
+}
+
+// appendRecords appends the number of records and the records.
+func appendRecords(dst []byte, records []Record) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(records)))
 	var body writer
-	for _, r := range e.records {
+	for _, r := range records {
 		body.b = body.b[:0]
 		kind := appendRecord(&body, r)
 		dst = binary.AppendUvarint(dst, uint64(kind))
@@ -58,7 +66,7 @@ func (e *entry) appendTo(dst []byte) []byte {
 // leastRecord is the size of the shortest record: type, version and length. It bounds what a claimed count can allocate.
 const leastRecord = 3
 
-// decodeEntry reads what appendTo wrote. What it returns points into no part of b. A record of an unknown type or
+// decodeEntry reads what appendHead and appendRecords wrote. What it returns points into no part of b. A record of an unknown type or
 // version is [ErrUnknownRecord].
 func decodeEntry(b []byte) (*entry, error) {
 	r := reader{b: b}

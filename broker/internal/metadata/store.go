@@ -61,8 +61,7 @@ type Store struct {
 
 // change is an Append in progress.
 type change struct {
-	records []Record
-	size    int
+	encoded []byte     // its records
 	verdict chan error // buffered: whoever gives the verdict does not wait
 }
 
@@ -180,12 +179,11 @@ func (s *Store) Append(ctx context.Context, records ...Record) error {
 			return &RejectedError{Index: i, Record: r, Detail: err.Error(), Err: ErrInvalid}
 		}
 	}
-	c := &change{records: records, verdict: make(chan error, 1)}
-	c.size = len((&entry{records: records}).appendTo(nil))
-	if c.size > maxEntry {
+	c := &change{encoded: appendRecords(nil, records), verdict: make(chan error, 1)}
+	if len(c.encoded) > maxEntry {
 		return &RejectedError{
 			Record: records[0], Err: ErrInvalid,
-			Detail: fmt.Sprintf("the change is %d bytes long, and one may have %d", c.size, maxEntry),
+			Detail: fmt.Sprintf("the change is %d bytes long, and one may have %d", len(c.encoded), maxEntry),
 		}
 	}
 	select {
@@ -239,8 +237,8 @@ func (s *Store) appendLoop() {
 		first := sequence + 1
 		for i, c := range group {
 			sequence++
-			e := entry{node: s.node, incarnation: s.incarnation, sequence: sequence, records: c.records}
-			values[i] = e.appendTo(make([]byte, 0, c.size+32))
+			head := entry{node: s.node, incarnation: s.incarnation, sequence: sequence}
+			values[i] = append(head.appendHead(make([]byte, 0, len(c.encoded)+longestHead)), c.encoded...)
 		}
 		if !s.expect(first, group) {
 			return
@@ -255,11 +253,11 @@ func (s *Store) appendLoop() {
 
 // gather adds to c the changes that wait already.
 func (s *Store) gather(c *change) []*change {
-	group, size := []*change{c}, c.size
+	group, size := []*change{c}, len(c.encoded)
 	for len(group) < maxGroup && size < maxEntry {
 		select {
 		case c := <-s.queue:
-			group, size = append(group, c), size+c.size
+			group, size = append(group, c), size+len(c.encoded)
 		default:
 			return group
 		}

@@ -198,6 +198,41 @@ func TestOfManyRemovalsOneSucceeds(t *testing.T) {
 	}
 }
 
+func TestReadersSeeWholeChangesOnly(t *testing.T) {
+	s := open(t, Options{})
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				i := s.Image()
+				configs := i.Configs(broker1)
+				if configs["a"] != configs["b"] {
+					t.Errorf("image %d has a=%q and b=%q", i.Offset(), configs["a"], configs["b"])
+				}
+				i.Users()
+				i.Quotas()
+			}
+		})
+	}
+	for n := range 200 {
+		value := strconv.Itoa(n)
+		user := alice()
+		user.User = value
+		err := s.Append(t.Context(), SetConfig{broker1, "a", &value}, user, SetQuota{Entity{{EntityUser, &value}}, "q", new(1.0)}, SetConfig{broker1, "b", &value})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(done)
+	readers.Wait()
+}
+
 func TestClosedStoreAnswers(t *testing.T) {
 	s := open(t, Options{})
 	ctx, cancel := context.WithCancel(t.Context())

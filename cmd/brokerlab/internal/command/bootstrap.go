@@ -20,6 +20,9 @@ const (
 	softwareVersion = "0.1.0"
 )
 
+// longestAnswer is what a broker's answer may take: KIP-1329's list has no pages, and 250 bytes a connection are usual.
+const longestAnswer = 1 << 30
+
 // bootstrapOptions are the flags of every command that asks a cluster.
 type bootstrapOptions struct {
 	servers string
@@ -63,6 +66,7 @@ func (o *bootstrapOptions) withCluster(ctx context.Context, env Env, f func(cont
 		kgo.SeedBrokers(seeds...),
 		kgo.SoftwareNameAndVersion(softwareName, softwareVersion),
 		kgo.RequestRetries(2),
+		kgo.BrokerMaxReadBytes(longestAnswer),
 		admin.Versions(),
 	}
 	cl, err := kgo.NewClient(append(options, config.Options...)...)
