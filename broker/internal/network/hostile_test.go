@@ -435,6 +435,9 @@ func TestKeyUpdatesOfAClientThatDoesNotReadCannotPileUp(t *testing.T) {
 	if err := raw.conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 		t.Fatal(err)
 	}
+	if err := unix.SetsockoptInt(int(s.only().fd), unix.SOL_SOCKET, unix.SO_SNDBUF, 4096); err != nil {
+		t.Fatal(err)
+	}
 	send(t, raw, binary.BigEndian.AppendUint32(nil, 50<<20))
 	for i := 0; s.counts().Closed[ReasonTLSFailed] == 0; i++ {
 		if i > 10_000 {

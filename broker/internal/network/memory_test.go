@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -46,13 +47,16 @@ func TestMain(m *testing.M) {
 var memoryServers = []string{"plaintext", "tls", "goroutines"}
 
 // memoryServer serves, prints its address, and answers each line on its
-// standard input with its resident set.
+// standard input with its resident set; all as JSON.
 func memoryServer(kind string) error {
+	out := json.NewEncoder(os.Stdout)
 	addr, err := startMemoryServer(kind)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(os.Stdout, addr)
+	if err := out.Encode(addr); err != nil {
+		return err
+	}
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		if in.Text() == "settled" {
 			for range 4 {
@@ -60,11 +64,13 @@ func memoryServer(kind string) error {
 			}
 			debug.FreeOSMemory()
 		}
-		rss, err := residentSet()
-		if err != nil {
+		rss, rssErr := residentSet()
+		if rssErr != nil {
+			return rssErr
+		}
+		if err := out.Encode(rss); err != nil {
 			return err
 		}
-		fmt.Fprintln(os.Stdout, rss)
 	}
 	return nil
 }
@@ -76,9 +82,9 @@ func startMemoryServer(kind string) (addr string, err error) {
 	}
 	config := keys.serverConfig()
 	if kind == "goroutines" {
-		ln, err := tls.Listen("tcp", "127.0.0.1:0", config)
-		if err != nil {
-			return "", err
+		ln, listenErr := tls.Listen("tcp", "127.0.0.1:0", config)
+		if listenErr != nil {
+			return "", listenErr
 		}
 		go goroutinePerConnection(ln)
 		return ln.Addr().String(), nil
@@ -135,9 +141,9 @@ func memoryClient(kind, addr, number string) error {
 	for w := range workers {
 		wg.Go(func() {
 			for range n / workers {
-				conn, err := memoryRoundTrip(kind, addr)
-				if err != nil {
-					errs[w] = err
+				conn, dialErr := memoryRoundTrip(kind, addr)
+				if dialErr != nil {
+					errs[w] = dialErr
 					return
 				}
 				held[w] = append(held[w], conn)
@@ -148,7 +154,9 @@ func memoryClient(kind, addr, number string) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	fmt.Fprintln(os.Stdout, "ready")
+	if err := json.NewEncoder(os.Stdout).Encode("ready"); err != nil {
+		return err
+	}
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	runtime.KeepAlive(held)
 	return nil
@@ -163,7 +171,7 @@ func memoryRoundTrip(kind, addr string) (net.Conn, error) {
 	if kind != "plaintext" {
 		conn = tls.Client(raw, &tls.Config{InsecureSkipVerify: true, CurvePreferences: []tls.CurveID{tls.X25519}})
 	}
-	if _, err := conn.Write(framed(make([]byte, memoryRequest))); err != nil {
+	if _, err = conn.Write(framed(make([]byte, memoryRequest))); err != nil {
 		return nil, err
 	}
 	_, err = io.ReadFull(conn, make([]byte, 4+memoryRequest))
@@ -181,7 +189,7 @@ func residentSet() (int, error) {
 }
 
 // role starts this binary in a role. It ends when its input is closed.
-func role(ctx context.Context, tb testing.TB, name string, args ...string) (in io.Writer, out *bufio.Scanner) {
+func role(ctx context.Context, tb testing.TB, name string, args ...string) (in io.Writer, out *json.Decoder) {
 	tb.Helper()
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Env = append(os.Environ(), roleVariable+"="+name)
@@ -201,39 +209,36 @@ func role(ctx context.Context, tb testing.TB, name string, args ...string) (in i
 		_ = stdin.Close()
 		_ = cmd.Wait()
 	})
-	return stdin, bufio.NewScanner(stdout)
+	return stdin, json.NewDecoder(stdout)
 }
 
 // memoryPerConnection measures a server with n idle connections: right after
 // the last one has connected, and when the collector has settled.
 func memoryPerConnection(tb testing.TB, kind string, n int) (storm, settled int) {
 	tb.Helper()
-	line := func(from *bufio.Scanner) string {
+	receive := func(from *json.Decoder, v any) {
 		tb.Helper()
-		if !from.Scan() {
-			tb.Fatalf("%s ended: %v", kind, from.Err())
+		if err := from.Decode(v); err != nil {
+			tb.Fatalf("%s ended: %v", kind, err)
 		}
-		return from.Text()
 	}
 	in, out := role(tb.Context(), tb, kind)
-	addr := line(out)
+	var addr string
+	receive(out, &addr)
 	measure := func(how string) int {
 		tb.Helper()
 		if _, err := fmt.Fprintln(in, how); err != nil {
 			tb.Fatal(err)
 		}
-		rss, err := strconv.Atoi(line(out))
-		if err != nil {
-			tb.Fatal(err)
-		}
+		var rss int
+		receive(out, &rss)
 		return rss
 	}
 	connect := func(n int) {
 		tb.Helper()
 		_, out := role(tb.Context(), tb, "client", kind, addr, strconv.Itoa(n))
-		if got := line(out); got != "ready" {
-			tb.Fatalf("client says %q", got)
-		}
+		var ready string
+		receive(out, &ready)
 	}
 	connect(160) // so that what is paid once is paid
 	before := measure("settled")

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -11,7 +10,7 @@ import (
 )
 
 func TestTableHoldsWhatWasAddedAndNotRemoved(t *testing.T) {
-	var table table
+	var tab table
 	rng := rand.New(rand.NewPCG(1, 2))
 	want := map[*Conn]bool{}
 	var conns []*Conn
@@ -19,24 +18,24 @@ func TestTableHoldsWhatWasAddedAndNotRemoved(t *testing.T) {
 		if len(conns) > 0 && rng.IntN(3) == 0 {
 			i := rng.IntN(len(conns))
 			c := conns[i]
-			table.remove(c)
+			tab.remove(c)
 			delete(want, c)
 			conns = slices.Delete(conns, i, i+1)
-			if got := table.find(c.slot, c.generation); got != nil {
+			if got := tab.find(c.slot, c.generation); got != nil {
 				t.Fatalf("find(%d, %d) = %p after remove, want nil", c.slot, c.generation, got)
 			}
 			continue
 		}
 		c := new(Conn)
-		table.add(c)
+		tab.add(c)
 		want[c] = true
 		conns = append(conns, c)
-		if got := table.find(c.slot, c.generation); got != c {
+		if got := tab.find(c.slot, c.generation); got != c {
 			t.Fatalf("find(%d, %d) = %p, want %p", c.slot, c.generation, got, c)
 		}
 	}
 	last := int32(-1)
-	for c := range table.all() {
+	for c := range tab.all() {
 		if !want[c] {
 			t.Fatalf("the walk shows %p, which is not there", c)
 		}
@@ -49,10 +48,10 @@ func TestTableHoldsWhatWasAddedAndNotRemoved(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("the walk missed %d connections", len(want))
 	}
-	if c := table.find(-1, 0); c != nil {
+	if c := tab.find(-1, 0); c != nil {
 		t.Errorf("find(-1) = %p, want nil", c)
 	}
-	if c := table.find(1<<30, 0); c != nil {
+	if c := tab.find(1<<30, 0); c != nil {
 		t.Errorf("find(1<<30) = %p, want nil", c)
 	}
 }
@@ -95,7 +94,7 @@ func TestIdleListKeepsTheOrderOfActivity(t *testing.T) {
 // client's address.
 func BenchmarkListing(b *testing.B) {
 	const entries, perSecond = 100_000, 5000
-	var table table
+	var tab table
 	lp := &loop{listener: &listener{Listener: Listener{Name: "SSL", Protocol: SSL}}, processor: 1}
 	nobody := &Identity{Type: "User", Name: "ANONYMOUS"}
 	fresh := func(i int) *Conn {
@@ -110,7 +109,7 @@ func BenchmarkListing(b *testing.B) {
 	conns := make([]*Conn, entries)
 	for i := range conns {
 		conns[i] = fresh(i)
-		table.add(conns[i])
+		tab.add(conns[i])
 	}
 	stop := make(chan struct{})
 	var writer sync.WaitGroup
@@ -128,8 +127,8 @@ func BenchmarkListing(b *testing.B) {
 				at := i % entries
 				c := fresh(i)
 				begin := time.Now()
-				table.remove(conns[at])
-				table.add(c)
+				tab.remove(conns[at])
+				tab.add(c)
 				slowest = max(slowest, time.Since(begin))
 				conns[at] = c
 				i += 7919
@@ -142,7 +141,7 @@ func BenchmarkListing(b *testing.B) {
 		begin := time.Now()
 		rows = rows[:0]
 		n := 0
-		for c := range table.all() {
+		for c := range tab.all() {
 			id := c.Identity()
 			rows = c.AppendID(rows)
 			rows = append(rows, id.Type...)
@@ -183,7 +182,7 @@ func TestProtocolNamesAreKafkas(t *testing.T) {
 		tls, sasl bool
 	}{{"PLAINTEXT", false, false}, {"SSL", true, false}, {"SASL_PLAINTEXT", false, true}, {"SASL_SSL", true, true}} {
 		got, err := ParseProtocol(want.name)
-		if err != nil || got != Protocol(p) || got.TLS() != want.tls || got.SASL() != want.sasl || fmt.Sprint(got) != want.name {
+		if err != nil || got != Protocol(p) || got.TLS() != want.tls || got.SASL() != want.sasl || got.String() != want.name {
 			t.Errorf("ParseProtocol(%q) = %v, %v", want.name, got, err)
 		}
 	}

@@ -285,17 +285,17 @@ func makePKI() (*pki, error) {
 	for _, leaf := range []struct {
 		into   *tls.Certificate
 		serial int64
-		name   pkix.Name
+		name   *pkix.Name
 	}{
-		{&p.server, 2, pkix.Name{CommonName: "broker.test"}},
-		{&p.client, 4711, pkix.Name{CommonName: "alice", Organization: []string{"Acme, Inc."}}},
+		{&p.server, 2, &pkix.Name{CommonName: "broker.test"}},
+		{&p.client, 4711, &pkix.Name{CommonName: "alice", Organization: []string{"Acme, Inc."}}},
 	} {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
 			return nil, err
 		}
 		template := &x509.Certificate{
-			SerialNumber: big.NewInt(leaf.serial), Subject: leaf.name, NotAfter: time.Now().Add(time.Hour).Truncate(time.Second),
+			SerialNumber: big.NewInt(leaf.serial), Subject: *leaf.name, NotAfter: time.Now().Add(time.Hour).Truncate(time.Second),
 			DNSNames: []string{"broker.test"}, KeyUsage: x509.KeyUsageDigitalSignature,
 			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		}
