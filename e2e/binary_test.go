@@ -43,7 +43,8 @@ type result struct {
 // run runs name with args to its end. It fails t only where the command could not be run at all.
 func run(t *testing.T, stdin, name string, args ...string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	// Not the test's context: clean-ups run commands, too, and then it has ended.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 90*time.Second)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)

@@ -8,13 +8,12 @@ import (
 	"testing"
 )
 
-// broker is a running `brokerlab broker` with one listener of each protocol on 127.0.0.1 and ::1.
+// broker is a running `brokerlab broker` with one listener of each protocol on 127.0.0.1.
 type broker struct {
 	*process
 	pki  pki
 	dir  string
 	port map[string]int // by protocol
-	v6   bool
 }
 
 func protocols() []string { return []string{"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"} }
@@ -50,14 +49,17 @@ func startBroker(t *testing.T, lines ...string) *broker {
 	}, lines...)
 	properties := writeFile(t, dir, "server.properties", strings.Join(config, "\n")+"\n")
 	b.process = start(t, "broker", "--config", properties)
+	b.wait(t)
+	return b
+}
+
+// wait returns when b accepts connections; it binds all its listeners before it serves any.
+func (b *broker) wait(t *testing.T) {
+	t.Helper()
 	eventually(t, "the broker answers on "+b.address("SASL_SSL"), func() bool {
 		c, err := net.Dial("tcp", b.address("SASL_SSL"))
-		if err != nil {
-			return false
-		}
-		return c.Close() == nil
+		return err == nil && c.Close() == nil
 	})
-	return b
 }
 
 func (b *broker) address(protocol string) string {

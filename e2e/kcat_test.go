@@ -45,9 +45,9 @@ func TestRecordsSurviveAKill(t *testing.T) {
 	b := startBroker(t)
 	mustRun(t, "kept\n", "kcat", b.kcat("PLAINTEXT", "-P", "-t", "kept")...)
 	b.stop(t, syscall.SIGKILL)
-	again := start(t, "broker", "--config", b.dir+"/server.properties")
-	_ = again
-	got := mustRun(t, "", "kcat", b.kcat("PLAINTEXT", "-C", "-t", "kept", "-o", "beginning", "-e", "-q", "-X", "topic.metadata.refresh.interval.ms=200")...)
+	b.process = start(t, "broker", "--config", b.dir+"/server.properties")
+	b.wait(t)
+	got := mustRun(t, "", "kcat", b.kcat("PLAINTEXT", "-C", "-t", "kept", "-o", "beginning", "-e", "-q")...)
 	if want := "kept\n"; got != want {
 		t.Errorf("consumed %q after the kill, want %q", got, want)
 	}
