@@ -47,45 +47,56 @@ func (l *loading) readOverrides(overrides []string) {
 	}
 }
 
-// logicalLine is a line with those that continue it.
+// logicalLine is a line joined with those that continue it.
 type logicalLine struct {
 	number int // of its first, counted from 1
 	text   []byte
 }
 
-// logicalLines splits a properties file, comments and blank lines left out. The
-// library reads values, but does not tell where they stand.
+// logicalLines splits a properties file as Java does, comments and blank lines
+// left out. The library reads keys and values, but does not tell where they
+// stand, nor join lines within a key.
 func logicalLines(content []byte) []logicalLine {
 	content = bytes.ReplaceAll(content, []byte("\r\n"), []byte("\n"))
 	content = bytes.ReplaceAll(content, []byte("\r"), []byte("\n"))
 	var lines []logicalLine
 	continued := false
 	for i, text := range bytes.Split(content, []byte("\n")) {
-		body := bytes.TrimLeft(text, " \t\f")
-		if continued {
-			last := &lines[len(lines)-1]
-			last.text = append(append(last.text, '\n'), text...)
-		} else {
-			if len(body) == 0 || body[0] == '#' || body[0] == '!' {
-				continue
-			}
-			lines = append(lines, logicalLine{number: i + 1, text: bytes.Clone(text)})
+		text = bytes.TrimLeft(text, " \t\f")
+		if !continued && (len(text) == 0 || text[0] == '#' || text[0] == '!') {
+			continue
 		}
 		backslashes := len(text) - len(bytes.TrimRight(text, `\`))
-		continued = backslashes%2 == 1
+		goesOn := backslashes%2 == 1
+		if goesOn {
+			text = text[:len(text)-1]
+		}
+		switch {
+		case continued:
+			last := &lines[len(lines)-1]
+			last.text = append(last.text, text...)
+		case len(text) > 0:
+			lines = append(lines, logicalLine{number: i + 1, text: bytes.Clone(text)})
+		default:
+			continue // nothing but a backslash: what follows begins a line
+		}
+		continued = goesOn
 	}
 	return lines
 }
 
 func parseLine(text []byte) (key, value string, err error) {
+	if text[0] == '=' || text[0] == ':' {
+		return "", "", errors.New("a line without a key")
+	}
 	loader := &javaproperties.Loader{Encoding: javaproperties.ISO_8859_1, DisableExpansion: true}
 	p, err := loader.LoadBytes(text)
 	if err != nil {
 		return "", "", fmt.Errorf("not a line of a properties file: %w", err)
 	}
 	keys := p.Keys()
-	if len(keys) != 1 {
-		return "", "", errors.New("not a line of a properties file")
+	if len(keys) != 1 || strings.TrimSpace(keys[0]) == "" {
+		return "", "", errors.New("a line without a key")
 	}
 	value, _ = p.Get(keys[0])
 	return strings.TrimSpace(keys[0]), strings.TrimSpace(value), nil
