@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -13,17 +14,10 @@ import (
 func admitCreateTopics(e *Engine, req *kmsg.CreateTopicsRequest) (passage, error) {
 	total, seen := 0, map[string]int{}
 	for i := range req.Topics {
-		t := &req.Topics[i]
-		seen[t.Topic]++
-		switch {
-		case len(t.ReplicaAssignment) > 0:
-			total += len(t.ReplicaAssignment)
-		case t.NumPartitions == -1:
-			total += e.defaultPartitions
-		case t.NumPartitions > 0:
-			total += int(t.NumPartitions)
-		}
+		seen[req.Topics[i].Topic]++
+		total += e.newPartitions(&req.Topics[i])
 	}
+	full := !e.topics.room(total, e.maxPartitions)
 	out := *req
 	out.Version = 7
 	out.Topics = make([]kmsg.CreateTopicsRequestTopic, 0, len(req.Topics))
@@ -35,6 +29,8 @@ func admitCreateTopics(e *Engine, req *kmsg.CreateTopicsRequest) (passage, error
 		switch {
 		case total > maxNewPartitions:
 			v = verdict{kerr.PolicyViolation, "Excessively large number of partitions per request."}
+		case full && v.err == nil:
+			v = e.tooManyPartitions()
 		case seen[t.Topic] > 1:
 			v = verdict{kerr.InvalidRequest, "Duplicate topic name."}
 		}
@@ -63,7 +59,7 @@ func admitCreateTopics(e *Engine, req *kmsg.CreateTopicsRequest) (passage, error
 			switch t.ErrorCode {
 			case 0:
 				if !req.ValidateOnly {
-					e.topics.add(t.Topic, t.TopicID)
+					e.topics.add(t.Topic, t.TopicID, int(t.NumPartitions))
 				}
 			case kerr.TopicAlreadyExists.Code:
 				t.ErrorMessage = new(fmt.Sprintf("Topic '%s' already exists.", t.Topic))
@@ -72,6 +68,24 @@ func admitCreateTopics(e *Engine, req *kmsg.CreateTopicsRequest) (passage, error
 		r.Topics = append(r.Topics, refused...)
 		return r, nil
 	}}, nil
+}
+
+// newPartitions is how many partitions a new topic is to have; 0 when it says nonsense.
+func (e *Engine) newPartitions(t *kmsg.CreateTopicsRequestTopic) int {
+	switch {
+	case len(t.ReplicaAssignment) > 0:
+		return len(t.ReplicaAssignment)
+	case t.NumPartitions == -1:
+		return e.defaultPartitions
+	default:
+		return int(max(t.NumPartitions, 0))
+	}
+}
+
+// tooManyPartitions refuses what the process has no files for.
+func (e *Engine) tooManyPartitions() verdict {
+	return verdict{kerr.PolicyViolation, fmt.Sprintf(
+		"This broker keeps at most %d partitions, with two open files for each.", e.maxPartitions)}
 }
 
 func (e *Engine) checkNewTopic(t *kmsg.CreateTopicsRequestTopic) verdict {
@@ -172,10 +186,13 @@ func nameless(topics []kmsg.DeleteTopicsResponseTopic) {
 
 // admitCreatePartitions bounds the count, which the data plane believes. It goes to the controller.
 func admitCreatePartitions(e *Engine, req *kmsg.CreatePartitionsRequest) (passage, error) {
-	total := 0
+	total, more := 0, 0
 	for i := range req.Topics {
-		total += int(max(req.Topics[i].Count, 0))
+		count := int(max(req.Topics[i].Count, 0))
+		total += count
+		more += max(0, count-e.topics.size(req.Topics[i].Topic))
 	}
+	full := !e.topics.room(more, e.maxPartitions)
 	out := *req
 	out.Topics = make([]kmsg.CreatePartitionsRequestTopic, 0, len(req.Topics))
 	var refused []kmsg.CreatePartitionsResponseTopic
@@ -184,6 +201,8 @@ func admitCreatePartitions(e *Engine, req *kmsg.CreatePartitionsRequest) (passag
 		var v verdict
 		if total > maxNewPartitions {
 			v = verdict{kerr.PolicyViolation, "Unable to perform excessively large batch operation."}
+		} else if full {
+			v = e.tooManyPartitions()
 		}
 		for j := 0; j < len(t.Assignment) && v.err == nil; j++ {
 			v = e.checkReplicas(t.Assignment[j].Replicas)
@@ -203,6 +222,14 @@ func admitCreatePartitions(e *Engine, req *kmsg.CreatePartitionsRequest) (passag
 	}
 	return passage{req: &out, controller: true, correct: func(resp kmsg.Response) (kmsg.Response, error) {
 		r, _ := resp.(*kmsg.CreatePartitionsResponse)
+		for i := range out.Topics {
+			made := slices.ContainsFunc(r.Topics, func(t kmsg.CreatePartitionsResponseTopic) bool {
+				return t.Topic == out.Topics[i].Topic && t.ErrorCode == 0
+			})
+			if made && !req.ValidateOnly {
+				e.topics.resize(out.Topics[i].Topic, int(out.Topics[i].Count))
+			}
+		}
 		r.Topics = append(r.Topics, refused...)
 		return r, nil
 	}}, nil

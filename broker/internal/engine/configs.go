@@ -190,6 +190,9 @@ func checkOptions(o *Options) error {
 	if o.NodeID < 0 {
 		errs = append(errs, fmt.Errorf("node id %d is negative", o.NodeID))
 	}
+	if o.MaxPartitions < 0 {
+		errs = append(errs, fmt.Errorf("%d partitions at most are negative", o.MaxPartitions))
+	}
 	if o.DefaultPartitions < 0 || o.DefaultPartitions > maxNewPartitions {
 		errs = append(errs, fmt.Errorf("%d default partitions are not between 1 and %d", o.DefaultPartitions, maxNewPartitions))
 	}

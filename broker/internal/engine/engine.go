@@ -34,6 +34,9 @@ type Options struct {
 	SyncWrites bool
 	// DefaultPartitions is num.partitions; 0 means 1.
 	DefaultPartitions int
+	// MaxPartitions bounds the partitions of all topics together: each that has records holds two files open. 0 means
+	// an eighth of the files that this process may open, and any number without Dir.
+	MaxPartitions int
 	// BrokerConfigs are Kafka broker properties that the data plane obeys; see [Obeys]. Others are an error.
 	BrokerConfigs map[string]string
 	// Log gets the engine's own lines; nil drops them.
@@ -47,6 +50,7 @@ type VersionRange struct{ Min, Max int16 }
 type Engine struct {
 	nodeID            int32
 	defaultPartitions int
+	maxPartitions     int // 0: any number
 	// separateController tells that topics are made over links of their own, see [kfakePlane].
 	separateController bool
 
@@ -75,6 +79,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	e := &Engine{
 		nodeID:             o.NodeID,
 		defaultPartitions:  max(o.DefaultPartitions, 1),
+		maxPartitions:      o.MaxPartitions,
 		separateController: o.NodeID != 0,
 		rules:              rules(),
 	}
@@ -84,6 +89,9 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 			return nil, err
 		}
 		e.dir = dir
+		if e.maxPartitions == 0 {
+			e.maxPartitions = partitionsByFiles()
+		}
 	}
 	plane, err := startKfake(o)
 	if err != nil {
@@ -108,7 +116,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 func (e *Engine) learn(ctx context.Context) error {
 	offers := kmsg.NewPtrApiVersionsRequest()
 	offers.SetVersion(0)
-	resp, err := e.ask(ctx, false, offers)
+	resp, err := e.ask(ctx, offers)
 	if err != nil {
 		return fmt.Errorf("ask the data plane for its versions: %w", err)
 	}
@@ -117,27 +125,27 @@ func (e *Engine) learn(ctx context.Context) error {
 
 	all := kmsg.NewPtrMetadataRequest()
 	all.SetVersion(12)
-	resp, err = e.ask(ctx, false, all)
+	resp, err = e.ask(ctx, all)
 	if err != nil {
 		return fmt.Errorf("ask the data plane for its topics: %w", err)
 	}
 	metadata, _ := resp.(*kmsg.MetadataResponse)
 	for i := range metadata.Topics {
 		if t := &metadata.Topics[i]; t.Topic != nil && t.ErrorCode == 0 {
-			e.topics.add(*t.Topic, t.TopicID)
+			e.topics.add(*t.Topic, t.TopicID, len(t.Partitions))
 		}
 	}
 	return nil
 }
 
 // ask makes one unguarded request and waits for its answer.
-func (e *Engine) ask(ctx context.Context, controller bool, req kmsg.Request) (kmsg.Response, error) {
+func (e *Engine) ask(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
 	type outcome struct {
 		resp kmsg.Response
 		err  error
 	}
 	got := make(chan outcome, 1)
-	e.send(lessee{}, controller, req, func(resp kmsg.Response, err error) { got <- outcome{resp, err} })
+	e.send(lessee{}, false, req, func(resp kmsg.Response, err error) { got <- outcome{resp, err} })
 	select {
 	case o := <-got:
 		return o.resp, o.err

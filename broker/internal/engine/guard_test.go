@@ -140,6 +140,44 @@ func TestPartitionsAreAddedWithinBounds(t *testing.T) {
 	}
 }
 
+func TestPartitionsOfAllTopicsAreBounded(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, Options{NodeID: 5, MaxPartitions: 10})
+	createTopic(t, e, "a", 4)
+	create := func(n int32) int16 {
+		req := kmsg.NewPtrCreateTopicsRequest()
+		nt := kmsg.NewCreateTopicsRequestTopic()
+		nt.Topic, nt.NumPartitions, nt.ReplicationFactor = "b", n, 1
+		req.Topics = append(req.Topics, nt)
+		return ask[*kmsg.CreateTopicsResponse](t, e, req).Topics[0].ErrorCode
+	}
+	grow := func(n int32) int16 {
+		req := kmsg.NewPtrCreatePartitionsRequest()
+		req.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: "a", Count: n}}
+		return ask[*kmsg.CreatePartitionsResponse](t, e, req).Topics[0].ErrorCode
+	}
+	if got := create(7); got != kerr.PolicyViolation.Code {
+		t.Errorf("4 and 7 of 10 partitions = error %d, want %d", got, kerr.PolicyViolation.Code)
+	}
+	if got := grow(11); got != kerr.PolicyViolation.Code {
+		t.Errorf("growing to 11 of 10 partitions = error %d, want %d", got, kerr.PolicyViolation.Code)
+	}
+	if got := grow(6); got != 0 {
+		t.Errorf("growing to 6 of 10 partitions = error %d", got)
+	}
+	if got := create(5); got != kerr.PolicyViolation.Code {
+		t.Errorf("6 and 5 of 10 partitions = error %d, want %d", got, kerr.PolicyViolation.Code)
+	}
+	del := kmsg.NewPtrDeleteTopicsRequest()
+	del.Version, del.TopicNames = 3, []string{"a"}
+	if got := ask[*kmsg.DeleteTopicsResponse](t, e, del).Topics[0].ErrorCode; got != 0 {
+		t.Fatalf("deleting = error %d", got)
+	}
+	if got := create(10); got != 0 {
+		t.Errorf("10 of 10 partitions after a deletion = error %d", got)
+	}
+}
+
 func TestTopicIDsFollowCreationAndDeletion(t *testing.T) {
 	t.Parallel()
 	e := openEngine(t, Options{NodeID: 1})

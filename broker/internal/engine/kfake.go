@@ -21,7 +21,7 @@ type kfakePlane struct {
 	data       *memListener // of node.id
 	controller *memListener // of the node that kfake started with; the same as data when node.id is 0
 
-	log        *slogger
+	log *slogger
 
 	frames sync.Pool
 

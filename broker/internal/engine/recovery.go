@@ -131,6 +131,16 @@ func (d *dataDir) release() error {
 	return d.lock.Close()
 }
 
+// partitionsByFiles is how many partitions leave most of the files that this process may open to others.
+func partitionsByFiles() int {
+	const share = 8
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return maxNewPartitions
+	}
+	return int(min(limit.Cur, 1<<30) / share)
+}
+
 // disk tells the directory and the size of its disk, -1 when that is not known.
 func (d *dataDir) disk() (path string, total, usable int64) {
 	if d == nil {
@@ -331,7 +341,7 @@ func (e *Engine) abortOrphans(ctx context.Context, orphans []orphan, log *slog.L
 	}
 	known := kmsg.NewPtrListTransactionsRequest()
 	known.Version = 0
-	resp, err := e.ask(ctx, false, known)
+	resp, err := e.ask(ctx, known)
 	if err != nil {
 		return err
 	}
@@ -360,12 +370,12 @@ func (e *Engine) abortOrphans(ctx context.Context, orphans []orphan, log *slog.L
 		topic := kmsg.NewAddPartitionsToTxnRequestTopic()
 		topic.Topic, topic.Partitions = o.topic, []int32{o.part}
 		add.Topics = append(add.Topics, topic)
-		if _, err := e.ask(ctx, false, add); err != nil { // a topic that is gone needs no marker
+		if _, err := e.ask(ctx, add); err != nil { // a topic that is gone needs no marker
 			return err
 		}
 	}
 	for _, end := range begun {
-		if _, err := e.ask(ctx, false, end); err != nil {
+		if _, err := e.ask(ctx, end); err != nil {
 			return err
 		}
 	}
@@ -377,7 +387,7 @@ func (e *Engine) fence(ctx context.Context, name string) (*kmsg.EndTxnRequest, e
 	const anyTimeout = 60_000
 	fresh := kmsg.NewPtrInitProducerIDRequest()
 	fresh.Version, fresh.TransactionalID, fresh.TransactionTimeoutMillis = 4, &name, anyTimeout
-	resp, err := e.ask(ctx, false, fresh)
+	resp, err := e.ask(ctx, fresh)
 	if err != nil {
 		return nil, err
 	}
