@@ -64,6 +64,14 @@ func (c cgroup) exists() bool {
 	return err == nil
 }
 
+// makeIn creates the cgroup, but not the ones above it: those of a lab that is going down stay away.
+func (c cgroup) makeIn() error {
+	if err := os.Mkdir(string(c), 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // as in make
+		return fmt.Errorf("create cgroup: %w", err)
+	}
+	return nil
+}
+
 // file opens the cgroup for a process to be born in.
 func (c cgroup) file() (*os.File, error) { return os.Open(string(c)) }
 

@@ -1,6 +1,7 @@
 package netlab
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -43,14 +44,15 @@ func (h home) brokerDefaults(lab *topology.Lab, n *topology.Node, kernel string)
 		"ssl.keystore.location":          h.path("tls", nodePEM(n.Name)),
 		"ssl.truststore.type":            "PEM",
 		"ssl.truststore.location":        h.path("tls", "ca.pem"),
-		"ssl.client.auth":                "requested",
 		"ssl.principal.mapping.rules":    "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
 		"sasl.enabled.mechanisms":        "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-		"inter.broker.listener.name":     n.Listeners[0].Name,
 		"super.users":                    "User:admin",
 		"listeners":                      "",
 		"advertised.listeners":           "",
 		"listener.security.protocol.map": "",
+	}
+	if len(n.Listeners) > 0 && n.Config["security.inter.broker.protocol"] == "" {
+		config["inter.broker.listener.name"] = n.Listeners[0].Name
 	}
 	if kernel != "" {
 		config["kernel.accounting"] = "lab:" + kernel
@@ -61,10 +63,13 @@ func (h home) brokerDefaults(lab *topology.Lab, n *topology.Node, kernel string)
 		fmt.Fprintf(&plain, " user_%s=%s", u.Name, quote(u.Password))
 	}
 	for _, l := range allListeners(n) {
+		prefix := "listener.name." + strings.ToLower(l.Name) + "."
+		if l.Protocol == "SSL" {
+			config[prefix+"ssl.client.auth"] = cmp.Or(n.Config["ssl.client.auth"], "requested")
+		}
 		if !strings.HasPrefix(l.Protocol, "SASL") {
 			continue
 		}
-		prefix := "listener.name." + strings.ToLower(l.Name) + "."
 		config[prefix+"plain.sasl.jaas.config"] = plain.String() + ";"
 		config[prefix+"scram-sha-256.sasl.jaas.config"] = scramModule + " required;"
 		config[prefix+"scram-sha-512.sasl.jaas.config"] = scramModule + " required;"
@@ -72,21 +77,35 @@ func (h home) brokerDefaults(lab *topology.Lab, n *topology.Node, kernel string)
 	return config
 }
 
-// complete adds the exposed listeners to what the file says, which may have maps and advertised listeners of its own.
+// complete adds the exposed listeners to what the file says, which may have a map and advertised listeners of its own.
 func complete(config map[string]string, n *topology.Node) {
-	given := config["advertised.listeners"]
-	var listeners, names, protocols []string
+	var listeners []string
+	names, protocols := entries(config["advertised.listeners"]), entries(config["listener.security.protocol.map"])
 	for _, l := range allListeners(n) {
 		listeners = append(listeners, l.Name+"://"+net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port))))
-		protocols = append(protocols, l.Name+":"+l.Protocol)
-		if !strings.Contains(strings.ToUpper(given), l.Name+"://") {
-			names = append(names, l.Name+"://"+advertised(n, l))
-		}
-	}
-	if given != "" {
-		names = append([]string{given}, names...)
+		names = addTo(names, l.Name+":", "//"+advertised(n, l))
+		protocols = addTo(protocols, l.Name+":", l.Protocol)
 	}
 	config["listeners"] = strings.Join(listeners, ",")
 	config["advertised.listeners"] = strings.Join(names, ",")
 	config["listener.security.protocol.map"] = strings.Join(protocols, ",")
+}
+
+// entries are the parts of a list as Kafka writes it.
+func entries(list string) []string {
+	var all []string
+	for e := range strings.SplitSeq(list, ",") {
+		if e = strings.TrimSpace(e); e != "" {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// addTo appends an entry unless one with that beginning is there.
+func addTo(all []string, beginning, rest string) []string {
+	if slices.ContainsFunc(all, func(e string) bool { return strings.HasPrefix(strings.ToUpper(e), beginning) }) {
+		return all
+	}
+	return append(all, beginning+rest)
 }

@@ -240,7 +240,7 @@ func (l *Lab) Exec(ctx context.Context, in string, c Command) error {
 	}
 	defer ns.Close() //nolint:errcheck // entered for this program only
 	group := l.state.Cgroup.node(execCgroup)
-	err = group.make()
+	err = group.makeIn()
 	if err != nil {
 		return err
 	}

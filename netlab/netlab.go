@@ -117,10 +117,13 @@ func Up(ctx context.Context, lab *topology.Lab, o Options) (*Lab, error) {
 
 func up(ctx context.Context, h home, lab *topology.Lab, o Options) (*Lab, error) {
 	if h.owned() {
-		if err := h.complete(ctx, lab, o); err != nil {
+		failed, err := h.complete(ctx, lab, o)
+		switch {
+		case err == nil:
+			return open(h, o)
+		case !failed:
 			return nil, err
 		}
-		return open(h, o)
 	}
 	if h.exists() {
 		o.progress("removing what is left of an earlier lab %s", lab.Name)
@@ -154,24 +157,27 @@ func (h home) lastWords() string {
 	return words.String()
 }
 
-// complete brings a lab that has an owner to what up promises.
-func (h home) complete(ctx context.Context, lab *topology.Lab, o Options) error {
+// complete brings a lab that has an owner to what up promises. It tells whether the lab had failed to build before,
+// while nobody was there to remove it.
+func (h home) complete(ctx context.Context, lab *topology.Lab, o Options) (failed bool, err error) {
 	s, err := h.readState()
 	if err != nil {
-		return err
+		return false, err
 	}
 	was, errWas := json.Marshal(s.Asked)
 	want, errWant := json.Marshal(lab)
 	if err := errors.Join(errWas, errWant); err != nil {
-		return err
+		return false, err
 	}
 	if !bytes.Equal(was, want) {
-		return fmt.Errorf("lab %s is up, built from another lab file: take it down first (brokerlab lab down %s)", lab.Name, lab.Name)
+		return false, fmt.Errorf("lab %s is up, built from another lab file: take it down first (brokerlab lab down %s)", lab.Name, lab.Name)
 	}
-	if _, err := h.call(ctx, request{Op: opUp}, o.Progress); err != nil {
-		return fmt.Errorf("lab %s is up, but not complete: %w", lab.Name, err)
+	st, err := h.call(ctx, request{Op: opUp}, o.Progress)
+	if err != nil {
+		failed = st != nil && st.State == LabFailed
+		return failed, fmt.Errorf("lab %s is up, but not complete: %w", lab.Name, err)
 	}
-	return nil
+	return false, nil
 }
 
 // raise makes the lab's folder and owner and waits for the owner to build the rest.

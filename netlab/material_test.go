@@ -1,0 +1,69 @@
+package netlab
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/brokerlab/brokerlab/netlab/topology"
+)
+
+func TestCertificatesOfALabFitTogether(t *testing.T) {
+	t.Parallel()
+	lab, err := topology.Parse("lab.yaml", []byte("name: x\nnodes: {b: {kind: broker, addresses: [10.0.0.1, 'fd00::1']}}\nusers: {alice: {}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := home(t.TempDir())
+	if err := h.material(lab); err != nil {
+		t.Fatalf("material = %v, want nil", err)
+	}
+	ca, err := os.ReadFile(h.path("tls", "ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(ca) {
+		t.Fatal("ca.pem has no certificate")
+	}
+	server := pair(t, h.path("tls", nodePEM("b")))
+	for _, name := range []string{"b", "localhost", "10.0.0.1", "fd00::1", "127.0.0.1", "::1"} {
+		if _, err := server.Leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: name}); err != nil {
+			t.Errorf("Verify(%s) = %v, want nil", name, err)
+		}
+	}
+	if err := server.Leaf.VerifyHostname("10.0.0.2"); err == nil {
+		t.Error("VerifyHostname of another address = nil, want an error")
+	}
+	client := pair(t, h.path("tls", userPEM("alice")))
+	usage := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	if _, err := client.Leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: usage}); err != nil {
+		t.Errorf("Verify of a client = %v, want nil", err)
+	}
+	if got := client.Leaf.Subject.String(); got != "CN=alice" {
+		t.Errorf("subject = %s, want CN=alice", got)
+	}
+	info, err := os.Stat(h.path("tls", userPEM("alice")))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode of a key = %v, %v, want 0600", info.Mode(), err)
+	}
+}
+
+func pair(t *testing.T, path string) tls.Certificate {
+	t.Helper()
+	c, err := tls.LoadX509KeyPair(path, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestLabWithoutIPv6NeedsAnotherAddress(t *testing.T) {
+	t.Parallel()
+	lab := &topology.Lab{Name: "x", Nodes: []topology.Node{{Name: "b", Addresses: []netip.Addr{netip.MustParseAddr("fd00::1")}}}}
+	if _, _, err := withoutIPv6(lab, "why not"); err == nil {
+		t.Error("withoutIPv6 of a node with IPv6 only = nil, want an error")
+	}
+}
