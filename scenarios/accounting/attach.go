@@ -57,7 +57,7 @@ var _ = Describe("The kernel's count", Label("accounting"), func() {
 		report.Attach(report.Figure{Name: "connections that were there before", Value: float64(k.Seeded)})
 		report.Attach(report.Figure{Name: "connections lost while attaching", Value: float64(count) - float64(k.Established)})
 		Expect(k.Seeded).To(BeNumerically(">=", count))
-		Expect(k.Seeded+k.Opened-k.Closed).To(BeEquivalentTo(count))
+		Expect(k.Seeded + k.Opened - k.Closed).To(BeEquivalentTo(count))
 		Expect(counter.Sockets(ctx, program)).To(HaveLen(count))
 		Expect(counter.Report(ctx).Lost).To(BeEmpty())
 

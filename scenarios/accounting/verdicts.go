@@ -14,7 +14,9 @@ import (
 )
 
 // kafkaRequest is the beginning of an ApiVersions request.
-func kafkaRequest() []byte { return []byte{0, 0, 0, 40, 0, 18, 0, 3, 0, 0, 0, 1, 0, 4, 't', 'e', 's', 't'} }
+func kafkaRequest() []byte {
+	return []byte{0, 0, 0, 40, 0, 18, 0, 3, 0, 0, 0, 1, 0, 4, 't', 'e', 's', 't'}
+}
 
 var _ = Describe("The kernel's count", Label("accounting"), func() {
 	It("tells TLS from plaintext by the first bytes, whatever the port claims and however they are cut", func(ctx SpecContext) {
@@ -47,16 +49,16 @@ var _ = Describe("The kernel's count", Label("accounting"), func() {
 		}{{v4, []string{"127.0.0.1"}}, {both, []string{"127.0.0.1", "::1"}}} {
 			for _, host := range target.hosts {
 				say(target.program, host, hello, 0, 10)
-				say(target.program, host, hello, 1, 3)                     // each byte a segment
-				say(target.program, host, hello[:len(hello)/2], 0, 5)      // half a hello is one all the same
-				say(target.program, host, kafkaRequest(), 0, 7)            // to a port that might claim TLS
-				say(target.program, host, kafkaRequest(), 1, 2)            //
+				say(target.program, host, hello, 1, 3)                      // each byte a segment
+				say(target.program, host, hello[:len(hello)/2], 0, 5)       // half a hello is one all the same
+				say(target.program, host, kafkaRequest(), 0, 7)             // to a port that might claim TLS
+				say(target.program, host, kafkaRequest(), 1, 2)             //
 				say(target.program, host, []byte{22, 3, 1, 0, 80, 2}, 0, 1) // a TLS record, but no ClientHello
-				say(target.program, host, hello[:3], 0, 4)                 // may still become either
+				say(target.program, host, hello[:3], 0, 4)                  // may still become either
 				say(target.program, host, nil, 0, 6)
 			}
 			n := int64(len(target.hosts))
-			Eventually(verdicts(target.program)).WithContext(ctx).WithTimeout(20 * time.Second).
+			Eventually(verdicts(target.program)).WithContext(ctx).WithTimeout(20*time.Second).
 				Should(Equal([4]int64{18 * n, 10 * n, 10 * n, 0}), "TLS, plaintext, undecided, unknown")
 			Expect(counter.Port(ctx, target.program).Established).To(Equal(38 * n))
 		}

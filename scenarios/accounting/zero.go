@@ -42,13 +42,13 @@ var _ = Describe("Every gauge of the kernel's count", Label("accounting"), func(
 				return protocol.DescribeKernelResponseGauge{
 					Established: g.Established, TLS: g.TLS, Plaintext: g.Plaintext, Undecided: g.Undecided, Unknown: g.Unknown, Served: g.Served, ServedTLS: g.ServedTLS,
 				}
-			}).WithContext(ctx).WithTimeout(40 * time.Second).Should(Equal(protocol.DescribeKernelResponseGauge{
+			}).WithContext(ctx).WithTimeout(40*time.Second).Should(Equal(protocol.DescribeKernelResponseGauge{
 				Established: own, Plaintext: own, Served: own,
 			}), listener)
 		}
 		k := s.Kernel(ctx)
 		own := k.Group.Established
-		Expect(k.Group.Opened-k.Group.Closed).To(BeEquivalentTo(own))
+		Expect(k.Group.Opened - k.Group.Closed).To(BeEquivalentTo(own))
 		Expect(k.Group.Closed).To(BeNumerically(">=", connected))
 		Expect(s.KernelByClient(ctx)).To(BeEmpty())
 		Expect(k.Lost).To(BeEmpty())

@@ -298,13 +298,14 @@ func (c *client) end(how How) error {
 	if c.over {
 		return nil
 	}
+	// Noted before the first packet of the end: the broker must never know earlier than the record says.
+	c.note(func(r *Record) {
+		r.Outcome, r.How, r.Ended = ClosedByClient, how, time.Now()
+	})
 	err := how.prepare(&c.sock)
 	if how == FIN {
 		c.sayGoodbye()
 	}
-	c.note(func(r *Record) {
-		r.Outcome, r.How, r.Ended = ClosedByClient, how, time.Now()
-	})
 	c.shut()
 	if err != nil {
 		return fmt.Errorf("close client %d by %s: %w", c.id, how, err)

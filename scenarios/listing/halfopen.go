@@ -6,6 +6,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/brokerlab/brokerlab/broker/admin"
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
@@ -40,10 +41,11 @@ var _ = Describe("The list of connections", Label("listing"), func() {
 		Expect(s.Connections(ctx)).To(HaveLen(45))
 		Expect(s.Reconcile(ctx)).To(stage.BeExplained())
 
-		By("filtering by a principal, which those without one never match")
-		empty, alice := "", "User:alice"
-		Expect(s.ListWhere(ctx, listPrincipal(&alice))).To(HaveLen(5))
-		Expect(s.ListWhere(ctx, listPrincipal(&empty))).To(BeEmpty())
+		By("filtering by a principal, of which those who have none match only the empty one")
+		for _, principal := range []string{"", "User:alice", stage.Anonymous, "User:"} {
+			want := where(f.Up(), func(r *fleet.Record) bool { return r.Principal == principal })
+			Expect(differences(want, s.ListWhere(ctx, admin.ListFilter{Principal: &principal}))).To(BeEmpty())
+		}
 	}, SpecTimeout(2*time.Minute))
 
 	It("keeps a client's principal while it authenticates again", func(ctx SpecContext) {

@@ -31,7 +31,7 @@ var _ = Describe("A row of the list", Label("listing"), func() {
 		Eventually(func() []string { return differences(working.Up(), s.Connections(ctx)) }).
 			WithContext(ctx).WithTimeout(20 * time.Second).Should(BeEmpty())
 		stage.AllUp(working)
-		Expect(s.ClosedBy(ctx, "idle")).To(BeNumerically(">=", 30))
+		Expect(s.Closed(ctx)).To(HaveKeyWithValue("idle", BeNumerically(">=", 30)))
 	}, SpecTimeout(2*time.Minute))
 
 	It("goes by idle expiry when its client vanished without a packet", func(ctx SpecContext) {
@@ -48,7 +48,11 @@ var _ = Describe("A row of the list", Label("listing"), func() {
 		Expect(differences(clients, s.Connections(ctx))).To(BeEmpty(), "nobody can know yet that they are gone")
 		Eventually(s.Connections).WithContext(ctx).WithTimeout(30 * time.Second).Should(BeEmpty())
 		Expect(s.Reconcile(ctx)).To(stage.BeExplained())
-		Expect(s.ClosedBy(ctx, "idle")).To(BeNumerically(">=", 20))
+		// What the broker had sent last may be unacknowledged: the client's machine, which lives, then answers the
+		// retransmission with a reset.
+		closed := s.Closed(ctx)
+		Expect(closed["idle"]+closed["client_reset"]).To(BeNumerically(">=", 20), "%v", closed)
+		Expect(closed["idle"]).To(BeNumerically(">", 0), "%v", closed)
 	}, SpecTimeout(2*time.Minute))
 
 	It("stays with its age when the whole network of its client is cut off, until idle expiry", func(ctx SpecContext) {
@@ -69,6 +73,6 @@ var _ = Describe("A row of the list", Label("listing"), func() {
 		Expect(time.Since(cut)).To(BeNumerically(">", time.Second))
 		stage.AllUp(others)
 		Expect(s.Reconcile(ctx)).To(stage.BeExplained())
-		Expect(s.ClosedBy(ctx, "idle")).To(BeNumerically(">=", count))
+		Expect(s.Closed(ctx)).To(HaveKeyWithValue("idle", BeNumerically(">=", count)))
 	}, SpecTimeout(3*time.Minute))
 })

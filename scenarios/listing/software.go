@@ -8,12 +8,9 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/brokerlab/brokerlab/broker/admin"
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
-
-func listPrincipal(p *string) admin.ListFilter { return admin.ListFilter{Principal: p} }
 
 func saslHandshake(mechanism string) *kmsg.SASLHandshakeRequest {
 	req := kmsg.NewPtrSASLHandshakeRequest()
@@ -51,8 +48,20 @@ var _ = Describe("The software column of the list", Label("listing"), func() {
 		stage.AllUp(f)
 		Expect(software(f)).To(Equal("/"), "without ApiVersions")
 		for _, bad := range []struct{ name, version string }{
-			{"my client", "1"}, {"a_b", "1"}, {"", "1"}, {"a", ""}, {"", ""}, {"-a", "1"}, {"a-", "1"}, {".a", "1"}, {"a", "1."},
-			{"é", "1"}, {"a\nb", "1"}, {"a\x1b[31m", "1"}, {"a\x00", "1"}, {strings.Repeat("x", 10<<10) + "_", "1"},
+			{"my client", "1"},
+			{"a_b", "1"},
+			{"", "1"},
+			{"a", ""},
+			{"", ""},
+			{"-a", "1"},
+			{"a-", "1"},
+			{".a", "1"},
+			{"a", "1."},
+			{"é", "1"},
+			{"a\nb", "1"},
+			{"a\x1b[31m", "1"},
+			{"a\x00", "1"},
+			{strings.Repeat("x", 10<<10) + "_", "1"},
 		} {
 			Expect(code(f, apiVersions(3, bad.name, bad.version))).To(BeEquivalentTo(invalidRequest), "name %q version %q", bad.name, bad.version)
 			Expect(software(f)).To(Equal("/"), "after name %q version %q", bad.name, bad.version)

@@ -36,6 +36,7 @@ func (s *Stage) Group(prefix, listener, user string, count int) fleet.Group {
 		Target:   netip.AddrPortFrom(s.Address(network.prefix.Addr().Is6()), l.Port),
 		Protocol: fleet.Protocol(l.Protocol),
 		Source:   network,
+		From:     network.spec(),
 		Listener: l.Name, Principal: Anonymous,
 	}
 	if user != Nobody {
@@ -182,6 +183,14 @@ func (n *Network) Socket(family int) (int, error) { return n.subnet.Socket(famil
 
 // Addr is the network's i-th client address.
 func (n *Network) Addr(i int) netip.Addr { return fleet.Nth(n.prefix, i) }
+
+// spec describes the network to a worker process.
+func (n *Network) spec() *fleet.SourceSpec {
+	GinkgoHelper()
+	ns, err := n.subnet.Netns()
+	Expect(err).NotTo(HaveOccurred())
+	return &fleet.SourceSpec{Namespace: ns.Path(), Prefix: n.prefix}
+}
 
 // Prefix is the network's addresses.
 func (n *Network) Prefix() netip.Prefix { return n.prefix }

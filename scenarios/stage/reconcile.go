@@ -2,6 +2,7 @@ package stage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/brokerlab/brokerlab/broker/admin"
 	"github.com/brokerlab/brokerlab/broker/protocol"
+	"github.com/brokerlab/brokerlab/internal/kernel/sockdiag"
 	"github.com/brokerlab/brokerlab/internal/reconcile"
 )
 
@@ -54,6 +56,7 @@ func (s *Stage) compare(ctx context.Context) []reconcile.Result {
 		if b := port.Broker; b != nil {
 			c.Known.Held, c.Known.Queued, c.Known.Closing = b.Held, b.Queued, b.Closing
 		}
+		c.Known.Closing = max(c.Known.Closing, s.ending(c.Port))
 		for k := range before.Ports {
 			if was := &before.Ports[k]; was.Port == port.Port {
 				c.Changed = int64(port.Gauge.Opened - was.Gauge.Opened + port.Gauge.Closed - was.Gauge.Closed)
@@ -63,6 +66,24 @@ func (s *Stage) compare(ctx context.Context) []reconcile.Result {
 		results = append(results, reconcile.Compare(&c))
 	}
 	return results
+}
+
+// ending is how many of the broker's sockets at port have been closed by the broker but not yet by the kernel, which waits
+// for the client: the socket table says so.
+func (s *Stage) ending(port uint16) int64 {
+	GinkgoHelper()
+	ns, err := s.node.Netns()
+	Expect(err).NotTo(HaveOccurred())
+	var sockets []sockdiag.Socket
+	Expect(ns.Do(func() error {
+		table, err := sockdiag.Open()
+		if err != nil {
+			return err
+		}
+		sockets, err = table.Dump(port, sockdiag.Set(sockdiag.FinWait1, sockdiag.FinWait2, sockdiag.Closing, sockdiag.LastAck))
+		return errors.Join(err, table.Close())
+	})).To(Succeed())
+	return int64(len(sockets))
 }
 
 // listed adds the rows of c's listener to c.

@@ -150,14 +150,17 @@ func (s *Stage) Metrics(ctx context.Context) map[string]float64 {
 // closedMetric counts connections that ended, by listener and reason.
 const closedMetric = "brokerlab_connections_closed_total"
 
-// ClosedBy is how many connections the broker has closed for a reason, over all listeners.
-func (s *Stage) ClosedBy(ctx context.Context, reason string) int {
+// Closed is how many connections the broker has closed, by reason, over all listeners.
+func (s *Stage) Closed(ctx context.Context) map[string]int {
 	GinkgoHelper()
-	total := 0.0
+	reasons := map[string]int{}
 	for series, v := range s.Metrics(ctx) {
-		if strings.HasPrefix(series, closedMetric+"{") && strings.Contains(series, fmt.Sprintf("reason=%q", reason)) {
-			total += v
+		if !strings.HasPrefix(series, closedMetric+"{") || v == 0 {
+			continue
 		}
+		_, rest, _ := strings.Cut(series, `reason="`)
+		reason, _, _ := strings.Cut(rest, `"`)
+		reasons[reason] += int(v)
 	}
-	return int(total)
+	return reasons
 }

@@ -81,10 +81,12 @@ func commands() []func(Env) *cobra.Command {
 	return []func(Env) *cobra.Command{
 		newBroker,
 		newLab,
+		newRun,
 		newConnections,
 		newKernel,
 		newDoctor,
 		newDocs,
+		newFleetWorker,
 	}
 }
 

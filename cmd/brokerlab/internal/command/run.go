@@ -1,0 +1,115 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	_ "github.com/brokerlab/brokerlab/scenarios/accounting" // registers its specs
+	_ "github.com/brokerlab/brokerlab/scenarios/listing"    // registers its specs
+	"github.com/brokerlab/brokerlab/scenarios/report"
+	"github.com/brokerlab/brokerlab/scenarios/runner"
+)
+
+// runOptions are the flags of brokerlab run.
+type runOptions struct {
+	filter string
+	folder string
+	seed   int64
+	scale  float64
+	list   bool
+	format format
+}
+
+func newRun(env Env) *cobra.Command {
+	var o runOptions
+	c := &cobra.Command{
+		Use:   "run [SUITE …]",
+		Short: "Run scenario suites against a broker in a lab",
+		Long: `Run scenario suites: each promise brings up a lab of its own with a broker, drives clients from its subnets, and compares
+what clients, broker and kernel say. Without a SUITE all of them run. A line tells of each promise as it is kept, broken or
+skipped. Labs need root.
+
+With --report-dir the folder gets report.html (one file, for people), report.json and junit.xml.
+
+Exit status: 0 every promise that could be tried was kept, 1 one was broken, 2 nothing could be run.`,
+		Example: `  sudo brokerlab run --report-dir report
+  sudo brokerlab run listing --scale 0.1
+  brokerlab run --list`,
+		RunE: func(_ *cobra.Command, suites []string) error { return runSuites(env, suites, &o) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.filter, "label-filter", "", "run only specs whose labels match, such as \"listing && !slow\"")
+	f.StringVar(&o.folder, "report-dir", "", "write the report into `DIR`")
+	f.Int64Var(&o.seed, "seed", 0, "the order of specs and all that they draw; 0 takes the time")
+	f.Float64Var(&o.scale, "scale", 1, "multiply the number of clients by `F`")
+	f.BoolVar(&o.list, "list", false, "list the promises and run nothing")
+	addFormat(c, &o.format)
+	f.Lookup("format").Usage = "how to print --list"
+	return c
+}
+
+func runSuites(env Env, suites []string, o *runOptions) error {
+	if o.scale <= 0 || math.IsNaN(o.scale) || math.IsInf(o.scale, 0) {
+		return &ExitError{Code: 2, Err: fmt.Errorf("--scale %v: it must be above 0", o.scale)}
+	}
+	options := runner.Options{
+		Suites: suites, LabelFilter: o.filter, Seed: o.seed, Scale: o.scale, Out: env.Stdout,
+	}
+	if o.list {
+		promises, err := runner.List(options)
+		if err != nil {
+			return &ExitError{Code: 2, Err: err}
+		}
+		if o.format == formatJSON {
+			return printJSON(env.Stdout, promises)
+		}
+		return printPromises(env.Stdout, promises)
+	}
+	r, err := runner.Run(options)
+	if err != nil {
+		return &ExitError{Code: 2, Err: err}
+	}
+	printSummary(env.Stdout, r)
+	if o.folder != "" {
+		if err := r.Write(o.folder); err != nil {
+			return &ExitError{Code: 2, Err: err}
+		}
+		fmt.Fprintf(env.Stdout, "report: %s\n", filepath.Join(o.folder, report.HTMLFile))
+	}
+	switch err := runner.Verdict(r); {
+	case errors.Is(err, runner.ErrNothingTried):
+		return &ExitError{Code: 2, Err: err}
+	case err != nil:
+		return &ExitError{Code: 1, Err: err}
+	}
+	return nil
+}
+
+func printPromises(w io.Writer, promises []runner.Promise) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, p := range promises {
+		fmt.Fprintf(t, "%s\t%s\n", p.Suite, p.Name)
+	}
+	return t.Flush()
+}
+
+func printSummary(w io.Writer, r *report.Report) {
+	parts := []string{fmt.Sprintf("%d kept", r.Totals.Passed)}
+	if r.Totals.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d BROKEN", r.Totals.Failed))
+	}
+	if r.Totals.Skipped > 0 {
+		parts = append(parts, fmt.Sprintf("%d skipped", r.Totals.Skipped))
+	}
+	fmt.Fprintf(w, "%d promises in %.0f s: %s (seed %d)\n", r.Totals.Specs, r.Seconds, strings.Join(parts, ", "), r.Seed)
+	for _, p := range r.Problems {
+		fmt.Fprintln(w, p)
+	}
+}
