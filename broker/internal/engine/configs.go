@@ -232,7 +232,7 @@ func admitDescribeConfigs(_ *Engine, req *kmsg.DescribeConfigsRequest) (passage,
 func admitAlterConfigs(_ *Engine, req *kmsg.AlterConfigsRequest) (passage, error) {
 	out := *req
 	out.Resources = make([]kmsg.AlterConfigsRequestResource, 0, len(req.Resources))
-	var refused []kmsg.AlterConfigsResponseResource
+	refused := map[int]kmsg.AlterConfigsResponseResource{}
 	for i := range req.Resources {
 		r := &req.Resources[i]
 		rules, kind, v := resourceRules(r.ResourceType)
@@ -248,11 +248,11 @@ func admitAlterConfigs(_ *Engine, req *kmsg.AlterConfigsRequest) (passage, error
 		no := kmsg.NewAlterConfigsResponseResource()
 		no.ResourceType, no.ResourceName = r.ResourceType, r.ResourceName
 		no.ErrorCode, no.ErrorMessage = v.err.Code, &v.why
-		refused = append(refused, no)
+		refused[i] = no
 	}
 	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
 		r, _ := resp.(*kmsg.AlterConfigsResponse)
-		r.Resources = append(r.Resources, refused...)
+		r.Resources = interleave(len(req.Resources), refused, r.Resources)
 		return r, nil
 	}}, nil
 }
@@ -261,7 +261,7 @@ func admitAlterConfigs(_ *Engine, req *kmsg.AlterConfigsRequest) (passage, error
 func admitIncrementalAlterConfigs(_ *Engine, req *kmsg.IncrementalAlterConfigsRequest) (passage, error) {
 	out := *req
 	out.Resources = make([]kmsg.IncrementalAlterConfigsRequestResource, 0, len(req.Resources))
-	var refused []kmsg.IncrementalAlterConfigsResponseResource
+	refused := map[int]kmsg.IncrementalAlterConfigsResponseResource{}
 	for i := range req.Resources {
 		r := &req.Resources[i]
 		rules, kind, v := resourceRules(r.ResourceType)
@@ -281,13 +281,26 @@ func admitIncrementalAlterConfigs(_ *Engine, req *kmsg.IncrementalAlterConfigsRe
 		no := kmsg.NewIncrementalAlterConfigsResponseResource()
 		no.ResourceType, no.ResourceName = r.ResourceType, r.ResourceName
 		no.ErrorCode, no.ErrorMessage = v.err.Code, &v.why
-		refused = append(refused, no)
+		refused[i] = no
 	}
 	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
 		r, _ := resp.(*kmsg.IncrementalAlterConfigsResponse)
-		r.Resources = append(r.Resources, refused...)
+		r.Resources = interleave(len(req.Resources), refused, r.Resources)
 		return r, nil
 	}}, nil
+}
+
+// interleave puts n answers in the order of their questions: those refused at their places, the others between them.
+func interleave[T any](n int, refused map[int]T, others []T) []T {
+	out := make([]T, 0, n)
+	for i := range n {
+		if r, ok := refused[i]; ok {
+			out = append(out, r)
+		} else if len(others) > 0 {
+			out, others = append(out, others[0]), others[1:]
+		}
+	}
+	return out
 }
 
 // resourceRules are the rules for a kind of resource whose configs the data plane keeps.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -391,6 +392,21 @@ func TestConfigsAreChecked(t *testing.T) {
 		if got := set(test.kind, test.resource, test.name, test.value); got != test.want {
 			t.Errorf("%s=%s of %q = error %d, want %d", test.name, test.value, test.resource, got, test.want)
 		}
+	}
+	value := "1"
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	for _, name := range []string{"bad", "retention.ms", "bad", "min.insync.replicas"} {
+		req.Resources = append(req.Resources, kmsg.IncrementalAlterConfigsRequestResource{
+			ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: "t",
+			Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: name, Value: &value}},
+		})
+	}
+	var got []int16
+	for _, r := range ask[*kmsg.IncrementalAlterConfigsResponse](t, e, req).Resources {
+		got = append(got, r.ErrorCode)
+	}
+	if want := []int16{kerr.InvalidConfig.Code, 0, kerr.InvalidConfig.Code, 0}; !slices.Equal(got, want) {
+		t.Errorf("answers = %v, want %v in the order of the resources", got, want)
 	}
 	if _, err := Open(t.Context(), Options{BrokerConfigs: map[string]string{"log.cleaner.backoff.ms": "0", "nonsense": "1"}}); err == nil {
 		t.Error("Open took a property that it would not survive")
