@@ -43,6 +43,7 @@ const (
 	taskClose                      // Conn.ending says why
 	taskHandshaken                 // the handshake is over
 	taskLinger                     // a client that ended its stream was given its time
+	taskFlush                      // there is more to send
 )
 
 // task is what another goroutine wants a loop to do with a connection.
@@ -273,6 +274,8 @@ func (l *loop) do(t task) {
 		l.handshaken(c, t.err)
 	case taskLinger:
 		l.linger(c, t.frame)
+	case taskFlush:
+		l.flush(c)
 	case taskResume:
 		c.run.Store(runBusy)
 		l.serve(c)

@@ -6,9 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// encryptAtOnce is how much of an answer is encrypted before what is encrypted
-// has left: it bounds what a reader that is slow costs beyond its answer.
-const encryptAtOnce = 64 << 10
+const (
+	// encryptAtOnce is how much of an answer is encrypted before what is
+	// encrypted has left: it bounds what a reader that is slow costs beyond its
+	// answer.
+	encryptAtOnce = 64 << 10
+	// sendAtOnce is how much of one connection's output goes out before it is
+	// another's turn.
+	sendAtOnce = 1 << 20
+)
 
 // output is what a connection has to send and the kernel has not taken yet.
 // Guarded by Conn.mu.
@@ -28,7 +34,7 @@ type output struct {
 // send starts an answer, and reports whether all of it has left. c.mu is held,
 // and the connection is not closed.
 func (c *Conn) send(frame []byte, then Reason) (done bool, err error) {
-	if c.out == nil && c.session == nil {
+	if c.out == nil && c.session == nil && len(frame) <= sendAtOnce {
 		n, writeErr := c.writeSocket(frame)
 		if writeErr != nil || n == len(frame) {
 			return writeErr == nil, writeErr
@@ -47,10 +53,16 @@ func (c *Conn) send(frame []byte, then Reason) (done bool, err error) {
 }
 
 // pump sends what it can of c.out and reports whether all has left; then c.out
-// is nil again. c.mu is held.
+// is nil again. Of much output it sends a part and asks the loop to go on. c.mu
+// is held.
 func (c *Conn) pump() (done bool, err error) {
+	limit := c.bytesOut.Load() + sendAtOnce
 	for c.out != nil {
 		o := c.out
+		if c.bytesOut.Load() >= limit {
+			c.loop.post(task{conn: c, kind: taskFlush})
+			return false, nil
+		}
 		switch {
 		case o.cipher != nil:
 			n, err := c.writeSocket(o.cipher.b[o.sent:])
@@ -72,11 +84,13 @@ func (c *Conn) pump() (done bool, err error) {
 			}
 			o.rest = o.rest[len(part):]
 		default:
-			n, err := c.writeSocket(o.rest)
+			part := o.rest[:min(len(o.rest), sendAtOnce)]
+			n, err := c.writeSocket(part)
 			if err != nil {
 				return false, err
 			}
-			if o.rest = o.rest[n:]; len(o.rest) > 0 {
+			o.rest = o.rest[n:]
+			if n < len(part) {
 				return false, nil
 			}
 		}

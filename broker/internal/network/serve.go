@@ -12,6 +12,9 @@ import (
 
 const (
 	sizePrefix = 4
+	// readsAtOnce is how often one connection is read before it is another's
+	// turn.
+	readsAtOnce = 16
 	// halfClosedFor is how long a client that has ended its stream may wait for
 	// the answer to its last request. A client that closed is gone; one that
 	// only said that it will send no more gets what is quickly answered.
@@ -31,7 +34,7 @@ var (
 // serve reads until a frame is handed over, the connection ends, or the socket
 // has no more. c.run is busy.
 func (l *loop) serve(c *Conn) {
-	for c.ending.Load() == uint32(ReasonNone) {
+	for reads := 0; c.ending.Load() == uint32(ReasonNone); reads++ {
 		if c.phase == phaseHello {
 			if l.hello(c) {
 				return
@@ -45,6 +48,10 @@ func (l *loop) serve(c *Conn) {
 			return
 		case c.drained:
 			l.settle(c)
+			return
+		case reads == readsAtOnce:
+			c.run.Store(runPending)
+			l.post(task{conn: c, kind: taskResume})
 			return
 		}
 		if reason, err := l.fill(c); reason != ReasonNone {
@@ -243,6 +250,7 @@ func (l *loop) flush(c *Conn) {
 	answering, then := c.out.answering, c.out.then
 	done, err := c.pump()
 	c.mu.Unlock()
+	l.idle.touch(c, l.server.clock.now())
 	switch {
 	case err != nil:
 		l.close(c, ReasonClientReset, err)
