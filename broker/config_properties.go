@@ -142,6 +142,10 @@ type listenerProperties struct {
 	TruststoreLocation string `property:"ssl.truststore.location"`
 	// TruststorePassword opens the trust store; PEM has none.
 	TruststorePassword string `property:"ssl.truststore.password"`
+	// AllowDNChanges lets a certificate that is altered at run time have another subject.
+	AllowDNChanges bool `property:"ssl.allow.dn.changes"`
+	// AllowSANChanges lets a certificate that is altered at run time lack alternative names of the old one.
+	AllowSANChanges bool `property:"ssl.allow.san.changes"`
 	// TruststoreCertificates are trusted certificates as PEM text.
 	TruststoreCertificates string `property:"ssl.truststore.certificates"`
 }

@@ -295,6 +295,9 @@ func TestStoresCanBeLoadedAnewWithDynamicConfigs(t *testing.T) {
 	if _, err = c.TLSConfig("SSL", map[string]string{"ssl.keystore.location": "/nowhere"}); err == nil || !strings.Contains(err.Error(), "/nowhere") {
 		t.Errorf("TLSConfig = %v, want an error that names the file", err)
 	}
+	if _, err = c.TLSConfig("SSL", map[string]string{"ssl.keystore.type": "PEM", "ssl.keystore.location": stores + "client.pem", "ssl.keystore.password": ""}); err == nil || !strings.Contains(err.Error(), "DistinguishedName does not match") {
+		t.Errorf("TLSConfig with another subject = %v, want it refused", err)
+	}
 	if _, err = c.TLSConfig("OTHER", nil); err == nil {
 		t.Error("TLSConfig of a listener that is none succeeds")
 	}
