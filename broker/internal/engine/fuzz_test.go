@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
@@ -21,46 +23,98 @@ func FuzzNoRequestEndsTheEngine(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, n uint8) {
 		e := openEngine(t, Options{NodeID: int32(seed % 2)})
-		g := newGenerator(e, seed)
-		for range 3 {
-			g.ids = append(g.ids, createTopic(t, e, fmt.Sprintf("t%d", len(g.ids)), 2))
-		}
-		g.ids = append(g.ids, [16]byte{}, [16]byte{1}, [16]byte{2})
-		clients := make([]*Client, 3)
-		for i := range clients {
-			clients[i] = e.Client(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 1), "fuzz")
-		}
-		for range int(n) {
-			c := &clients[g.IntN(len(clients))]
-			req := g.request()
-			answered := make(chan struct{})
-			(*c).Do(req, func(resp kmsg.Response, err error) {
-				defer close(answered)
-				if err == nil && resp.Key() != req.Key() {
-					t.Errorf("key %d was answered with key %d", req.Key(), resp.Key())
-				}
-				if err == nil && resp.GetVersion() != req.GetVersion() {
-					t.Errorf("key %d version %d was answered in version %d", req.Key(), req.GetVersion(), resp.GetVersion())
-				}
-				if err == nil {
-					resp.AppendTo(nil)
-					g.harvest(reflect.ValueOf(resp).Elem())
-					g.learn(req, resp)
-				}
-			})
-			select {
-			case <-answered:
-			case <-time.After(5 * time.Millisecond): // a long poll: its client leaves
-				(*c).Close()
-				<-answered
-				*c = e.Client(netip.AddrPort{}, "fuzz")
-			}
-		}
-		for _, c := range clients {
-			c.Close()
-		}
+		bombard(t, e, seed, n)
 		ask[*kmsg.MetadataResponse](t, e, kmsg.NewPtrMetadataRequest())
 	})
+}
+
+// FuzzAnEngineOpensAgain does the same to an engine that keeps its state, which must open again after a clean stop and
+// from what a kill would leave, with the same topics.
+func FuzzAnEngineOpensAgain(f *testing.F) {
+	for seed := range uint64(30) {
+		f.Add(seed, uint8(250))
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, n uint8) {
+		o := Options{NodeID: int32(seed % 2), ClusterID: "fuzz", Dir: t.TempDir()}
+		e := openEngine(t, o)
+		bombard(t, e, seed, n)
+		want := topicNames(t, e)
+
+		killed := o
+		killed.Dir = filepath.Join(t.TempDir(), "killed")
+		if err := os.CopyFS(killed.Dir, os.DirFS(o.Dir)); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []Options{o, killed} {
+			e := openEngine(t, o)
+			if got := topicNames(t, e); !slices.Equal(got, want) {
+				t.Errorf("topics in %s = %v, want %v", o.Dir, got, want)
+			}
+			bombard(t, e, seed+1, 50)
+		}
+	})
+}
+
+func topicNames(tb testing.TB, e *Engine) []string {
+	tb.Helper()
+	req := kmsg.NewPtrMetadataRequest()
+	req.Version = 12
+	var names []string
+	for _, topic := range ask[*kmsg.MetadataResponse](tb, e, req).Topics {
+		names = append(names, fmt.Sprintf("%s %x %d", *topic.Topic, topic.TopicID, len(topic.Partitions)))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// bombard sends n random requests from a few clients.
+func bombard(t *testing.T, e *Engine, seed uint64, n uint8) {
+	t.Helper()
+	g := newGenerator(e, seed)
+	for i := range 3 {
+		name := fmt.Sprintf("t%d", i)
+		id, ok := e.TopicID(name)
+		if !ok {
+			id = createTopic(t, e, name, 2)
+		}
+		g.ids = append(g.ids, id)
+	}
+	g.ids = append(g.ids, [16]byte{}, [16]byte{1}, [16]byte{2})
+	clients := make([]*Client, 3)
+	for i := range clients {
+		clients[i] = e.Client(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 1), "fuzz")
+	}
+	for range int(n) {
+		c := &clients[g.IntN(len(clients))]
+		req := g.request()
+		answered := make(chan struct{})
+		(*c).Do(req, func(resp kmsg.Response, err error) {
+			defer close(answered)
+			if err != nil {
+				return
+			}
+			if resp.Key() != req.Key() || resp.GetVersion() != req.GetVersion() {
+				t.Errorf("key %d version %d was answered with key %d version %d",
+					req.Key(), req.GetVersion(), resp.Key(), resp.GetVersion())
+			}
+			resp.AppendTo(nil)
+			g.harvest(reflect.ValueOf(resp).Elem())
+			g.learn(req, resp)
+		})
+		select {
+		case <-answered:
+		case <-time.After(5 * time.Millisecond): // a long poll: its client leaves
+			(*c).Close()
+			<-answered
+			*c = e.Client(netip.AddrPort{}, "fuzz")
+		}
+	}
+	for _, c := range clients {
+		c.Close()
+	}
 }
 
 // generator makes random messages of kmsg's types.
