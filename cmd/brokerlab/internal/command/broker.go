@@ -69,6 +69,7 @@ func runBroker(ctx context.Context, env Env, o brokerOptions) error {
 	if err != nil {
 		return &ExitError{Code: 2, Err: listed("broker cannot start", err)}
 	}
+	go returnMemory(ctx)
 	return b.Serve(ctx)
 }
 
