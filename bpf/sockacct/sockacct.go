@@ -98,6 +98,9 @@ func Load(o Options) (*Counter, error) {
 		{c.progs.OnState, ebpf.AttachCGroupSockOps, "socket states"},
 	} {
 		l, err := link.AttachCgroup(link.CgroupOptions{Path: o.Cgroup, Attach: p.attach, Program: p.prog})
+		if errors.Is(err, unix.E2BIG) {
+			err = fmt.Errorf("as many programs are attached there as the kernel allows: %w", err)
+		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("attach the program for %s to cgroup %s: %w", p.name, o.Cgroup, err), c.Close())
 		}

@@ -85,7 +85,7 @@ func (t *table) pollPort(port uint16, p *polled) error {
 func (t *table) report(ports []uint16, why string) (broker.KernelReport, error) {
 	r := broker.KernelReport{
 		Mode: broker.KernelModeSockDiag, Exactness: broker.KernelLowerBound,
-		Why: "polled from the socket table: short connections are missed, TLS and served are not known: " + why,
+		Why: "the socket table is polled, so short connections are missed, and TLS and served are not known: " + why,
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,6 +101,7 @@ func (t *table) report(ports []uint16, why string) (broker.KernelReport, error) 
 		k := broker.KernelPort{
 			Port: number, Established: int64(len(p.now)), Unknown: int64(len(p.now)),
 			Opened: p.opened, Closed: p.closed, Seeded: p.seeded, BytesIn: p.bytes.in, BytesOut: p.bytes.out,
+			Sources: []broker.KernelSourceCount{},
 		}
 		sources := map[netip.Addr]int64{}
 		for cookie := range p.now {

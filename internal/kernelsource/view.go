@@ -311,7 +311,7 @@ func (v *view) Close() error {
 
 func kernelPort(p *sockacct.Port) broker.KernelPort {
 	return broker.KernelPort{
-		Port: p.Port, Established: p.Established,
+		Port: p.Port, Established: p.Established, Sources: []broker.KernelSourceCount{},
 		TLS: p.TLS, Plaintext: p.Plaintext, Undecided: p.Undecided, Unknown: p.Unknown,
 		Opened: p.Opened, Closed: p.Closed, Seeded: p.Seeded,
 		Served: p.Gauge.Served, ServedMax: p.Gauge.ServedMax,
