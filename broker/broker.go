@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -172,7 +174,7 @@ func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 		host, port := b.advertised(ctx, l)
 		listeners[l.Name] = api.Listener{Advertised: api.Endpoint{Host: host, Port: port}, Principals: l.Principals}
 		b.log.Info("listening", slog.String("listener", l.Name), slog.String("protocol", string(l.Protocol)),
-			slog.String("address", l.bound.String()), slog.String("advertised", fmt.Sprintf("%s:%d", host, port)))
+			slog.String("address", l.bound.String()), slog.String("advertised", net.JoinHostPort(host, strconv.Itoa(int(port)))))
 	}
 	keys := protocol.DefaultKeys()
 	if b.cfg.ListClientConnectionsKey != 0 {

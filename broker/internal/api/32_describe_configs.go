@@ -40,13 +40,25 @@ func describeConfigs(q *call, req *kmsg.DescribeConfigsRequest) {
 			for j := range described[i].Configs {
 				c := &resp.Resources[place].Configs[j]
 				c.ReadOnly = false // topics and groups have none that could not be altered
-				if !req.IncludeSynonyms {
-					c.ConfigSynonyms = nil
-				}
+				completeSynonyms(c, req.IncludeSynonyms)
 			}
 		}
 		q.answer(resp)
 	})
+}
+
+// completeSynonyms puts the value in force before those it hides, as Kafka lists them.
+func completeSynonyms(c *kmsg.DescribeConfigsResponseResourceConfig, asked bool) {
+	if !asked {
+		c.ConfigSynonyms = nil
+		return
+	}
+	if len(c.ConfigSynonyms) > 0 && c.ConfigSynonyms[0].Source == c.Source {
+		return
+	}
+	own := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
+	own.Name, own.Value, own.Source = c.Name, c.Value, c.Source
+	c.ConfigSynonyms = append([]kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{own}, c.ConfigSynonyms...)
 }
 
 // describeResource describes what the front door answers for: brokers and their loggers.

@@ -22,6 +22,7 @@ func describeClientQuotas(_ context.Context, q *call, req *kmsg.DescribeClientQu
 		resp.ErrorCode, resp.ErrorMessage = kerr.InvalidRequest.Code, &why
 		return resp, nil
 	}
+	resp.Entries = []kmsg.DescribeClientQuotasResponseEntry{} // null is for an error
 	for _, quota := range q.server.o.Metadata.Image().Quotas() {
 		if !matchQuota(req, quota.Entity) {
 			continue
