@@ -9,10 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -133,6 +135,110 @@ func TestAcknowledgedChangesSurviveKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The next round writes the same names anew: it must not lose the ones of this round either.
+	}
+}
+
+func TestKillAtAnyMomentLeavesALogThatOpens(t *testing.T) {
+	for _, after := range []time.Duration{0, 5, 10, 15, 20, 30, 50, 80} {
+		dir := t.TempDir()
+		cmd, lines := startChild(t, dir)
+		time.AfterFunc(after*time.Millisecond, func() { _ = cmd.Process.Kill() }) // it lives: it appends for ever
+		acked := 0
+		for lines.Scan() {
+			if strings.HasPrefix(lines.Text(), "acked") {
+				acked++
+			}
+		}
+		_ = cmd.Wait() // killed
+		s, err := Open(t.Context(), Options{Dir: dir, NodeID: 1})
+		if err != nil {
+			t.Fatalf("Open() after a kill at %v = %v", after*time.Millisecond, err)
+		}
+		if n := len(s.Image().Configs(Resource{Type: ResourceBroker})); n < acked || s.Image().Feature(MetadataVersion) == 0 {
+			t.Errorf("after a kill at %v: %d of %d changes, metadata.version %d", after*time.Millisecond, n, acked, s.Image().Feature(MetadataVersion))
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A batch that was being written when the machine stopped is not there, whatever is left of its bytes.
+func TestTornTailIsCutOff(t *testing.T) {
+	for _, torn := range []struct {
+		name string
+		tear func(t *testing.T, f *os.File, size int64)
+	}{
+		{"short", func(t *testing.T, f *os.File, size int64) {
+			t.Helper()
+			if err := f.Truncate(size - 3); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"garbled", func(t *testing.T, f *os.File, size int64) {
+			t.Helper()
+			if _, err := f.WriteAt([]byte{0xff, 0xff}, size-2); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"zeros after the end", func(t *testing.T, f *os.File, size int64) {
+			t.Helper()
+			if err := f.Truncate(size + 4096); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(torn.name, func(t *testing.T) {
+			dir := t.TempDir()
+			cmd, lines := startChild(t, dir)
+			var acked []string
+			for lines.Scan() {
+				if word, name, _ := strings.Cut(lines.Text(), " "); word == "acked" {
+					acked = append(acked, name)
+				}
+				if len(acked) == 30 {
+					_ = cmd.Process.Kill() // it appends for ever
+				}
+			}
+			_ = cmd.Wait() // killed
+			segments, err := filepath.Glob(filepath.Join(dir, "partitions", "*", "*.dat"))
+			if err != nil || len(segments) != 1 {
+				t.Fatalf("segments = %v, %v, want one", segments, err)
+			}
+			f, err := os.OpenFile(segments[0], os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			info, err := f.Stat()
+			if err != nil {
+				t.Fatal(err)
+			}
+			torn.tear(t, f, info.Size())
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, Options{Dir: dir, NodeID: 1})
+			configs := s.Image().Configs(Resource{Type: ResourceBroker})
+			const oneBatch = 8 // changes of the child's eight goroutines
+			missing := 0
+			for _, name := range acked {
+				if configs[name] == "" {
+					missing++
+				}
+			}
+			if missing > oneBatch || len(configs) == 0 {
+				t.Errorf("%d of %d changes are missing, want no more than one batch", missing, len(acked))
+			}
+			if err := s.Append(t.Context(), alice()); err != nil {
+				t.Errorf("Append() = %v", err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := open(t, Options{Dir: dir, NodeID: 1}).Image().Scram("alice", ScramSHA256); !ok {
+				t.Error("a change after the tear is gone")
+			}
+		})
 	}
 }
 
