@@ -168,6 +168,17 @@ func family(host string) int {
 	return 6
 }
 
+// advertisedNames lists the names in advertised.listeners; what is wrong with them
+// is reported elsewhere.
+func advertisedNames(p properties) []string {
+	var names []string
+	for _, text := range p.AdvertisedListeners {
+		name, _, _ := strings.Cut(text, "://")
+		names = append(names, strings.ToUpper(name))
+	}
+	return names
+}
+
 // interBroker finds the listener for other brokers. Without the property it is
 // PLAINTEXT as in Kafka, or the first where there is none.
 func (l *loading) interBroker(p properties, listeners []ListenerConfig) string {
@@ -189,8 +200,12 @@ func (l *loading) interBroker(p properties, listeners []ListenerConfig) string {
 		}
 		return string(Plaintext)
 	}
+	if len(p.AdvertisedListeners) > 0 { // then it must be one of those
+		advertised := advertisedNames(p)
+		names = slices.DeleteFunc(names, func(n string) bool { return !slices.Contains(advertised, n) })
+	}
 	if !slices.Contains(names, name) {
-		l.problem(key, "%s is none of the listeners (allowed: %s)", name, strings.Join(names, ", "))
+		l.problem(key, "%s is none of the advertised listeners (allowed: %s)", name, strings.Join(names, ", "))
 	}
 	return name
 }

@@ -155,7 +155,8 @@ func TestProblems(t *testing.T) {
 		{"unknown protocol", "listeners=A://:9092\nlistener.security.protocol.map=A:TLS", `invalid security protocol "TLS" of listener A (allowed: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)`},
 		{"odd map", "listener.security.protocol.map=PLAINTEXT", `unable to parse "PLAINTEXT"`},
 		{"inter broker twice", "inter.broker.listener.name=PLAINTEXT\nsecurity.inter.broker.protocol=PLAINTEXT", "only one of"},
-		{"inter broker nowhere", "inter.broker.listener.name=INTERNAL", "inter.broker.listener.name: INTERNAL is none of the listeners (allowed: PLAINTEXT)"},
+		{"inter broker nowhere", "inter.broker.listener.name=INTERNAL", "inter.broker.listener.name: INTERNAL is none of the advertised listeners (allowed: PLAINTEXT)"},
+		{"inter broker unadvertised", "listeners=A://:1,B://:2\nlistener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT\nadvertised.listeners=A://h:1\ninter.broker.listener.name=B", "B is none of the advertised listeners (allowed: A)"},
 		{"broker.id", "node.id=1\nbroker.id=2", "node.id and broker.id must be the same"},
 		{"principal builder", "principal.builder.class=com.example.Mine", "principal builder of one's own is not supported"},
 		{"principal builder of a listener", "listener.name.plaintext.principal.builder.class=com.example.Mine", "principal builder of one's own is not supported"},
@@ -234,7 +235,7 @@ func TestListeners(t *testing.T) {
 	t.Parallel()
 	c := load(t, `listeners=external://[::1]:9092,INTERNAL://127.0.0.1:9092,DUAL://:0,CLIENTS://host.example:9095
 listener.security.protocol.map=EXTERNAL:ssl,INTERNAL:PLAINTEXT,DUAL:SASL_PLAINTEXT,CLIENTS:SASL_SSL
-advertised.listeners=EXTERNAL://[2001:db8::1]:19092,clients://public.example:443
+advertised.listeners=EXTERNAL://[2001:db8::1]:19092,clients://public.example:443,INTERNAL://127.0.0.1:9092
 inter.broker.listener.name=internal
 num.network.threads=2
 listener.name.external.num.network.threads=5
