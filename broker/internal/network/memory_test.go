@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // The memory of an idle connection is measured in processes of their own: a
@@ -64,11 +66,11 @@ func memoryServer(kind string) error {
 			}
 			debug.FreeOSMemory()
 		}
-		rss, rssErr := residentSet()
-		if rssErr != nil {
-			return rssErr
+		used, usedErr := ownUsage()
+		if usedErr != nil {
+			return usedErr
 		}
-		if err := out.Encode(rss); err != nil {
+		if err := out.Encode(used); err != nil {
 			return err
 		}
 	}
@@ -178,14 +180,24 @@ func memoryRoundTrip(kind, addr string) (net.Conn, error) {
 	return raw, err
 }
 
-// residentSet is this process's, in bytes.
-func residentSet() (int, error) {
+// usage is what a process has used: bytes of resident set, and nanoseconds of
+// processor time.
+type usage struct{ RSS, CPU int64 }
+
+func ownUsage() (usage, error) {
 	statm, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
-		return 0, err
+		return usage{}, err
 	}
-	pages, err := strconv.Atoi(strings.Fields(string(statm))[1])
-	return pages * os.Getpagesize(), err
+	pages, err := strconv.ParseInt(strings.Fields(string(statm))[1], 10, 64)
+	if err != nil {
+		return usage{}, err
+	}
+	var spent unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &spent); err != nil {
+		return usage{}, err
+	}
+	return usage{RSS: pages * int64(os.Getpagesize()), CPU: spent.Utime.Nano() + spent.Stime.Nano()}, nil
 }
 
 // role starts this binary in a role. It ends when its input is closed.
@@ -212,9 +224,13 @@ func role(ctx context.Context, tb testing.TB, name string, args ...string) (in i
 	return stdin, json.NewDecoder(stdout)
 }
 
-// memoryPerConnection measures a server with n idle connections: right after
-// the last one has connected, and when the collector has settled.
-func memoryPerConnection(tb testing.TB, kind string, n int) (storm, settled int) {
+// costs are those of one connection: bytes right after the last one has
+// connected, bytes when the collector has settled, and microseconds of the
+// server's processor until then.
+type costs struct{ storm, settled, micros int64 }
+
+// costsPerConnection measures a server with n idle connections.
+func costsPerConnection(tb testing.TB, kind string, n int) costs {
 	tb.Helper()
 	receive := func(from *json.Decoder, v any) {
 		tb.Helper()
@@ -225,14 +241,14 @@ func memoryPerConnection(tb testing.TB, kind string, n int) (storm, settled int)
 	in, out := role(tb.Context(), tb, kind)
 	var addr string
 	receive(out, &addr)
-	measure := func(how string) int {
+	measure := func(how string) usage {
 		tb.Helper()
 		if _, err := fmt.Fprintln(in, how); err != nil {
 			tb.Fatal(err)
 		}
-		var rss int
-		receive(out, &rss)
-		return rss
+		var used usage
+		receive(out, &used)
+		return used
 	}
 	connect := func(n int) {
 		tb.Helper()
@@ -243,8 +259,13 @@ func memoryPerConnection(tb testing.TB, kind string, n int) (storm, settled int)
 	connect(160) // so that what is paid once is paid
 	before := measure("settled")
 	connect(n)
-	storm = (measure("at once") - before) / n
-	return storm, (measure("settled") - before) / n
+	after := measure("at once")
+	per := int64(n)
+	return costs{
+		storm:   (after.RSS - before.RSS) / per,
+		micros:  (after.CPU - before.CPU) / per / 1000,
+		settled: (measure("settled").RSS - before.RSS) / per,
+	}
 }
 
 func BenchmarkIdleConnectionMemory(b *testing.B) {
@@ -252,9 +273,10 @@ func BenchmarkIdleConnectionMemory(b *testing.B) {
 	for _, kind := range memoryServers {
 		b.Run(kind, func(b *testing.B) {
 			for b.Loop() {
-				storm, settled := memoryPerConnection(b, kind, connections)
-				b.ReportMetric(float64(storm), "storm-B/conn")
-				b.ReportMetric(float64(settled), "settled-B/conn")
+				cost := costsPerConnection(b, kind, connections)
+				b.ReportMetric(float64(cost.storm), "storm-B/conn")
+				b.ReportMetric(float64(cost.settled), "settled-B/conn")
+				b.ReportMetric(float64(cost.micros), "cpu-us/conn")
 			}
 		})
 	}
@@ -268,9 +290,9 @@ func TestIdleConnectionsCostLittleMemory(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	const connections = 2000
-	settled := map[string]int{}
+	settled := map[string]int64{}
 	for _, kind := range memoryServers {
-		_, settled[kind] = memoryPerConnection(t, kind, connections)
+		settled[kind] = costsPerConnection(t, kind, connections).settled
 	}
 	t.Logf("bytes of resident set per idle connection: %v", settled)
 	if got := settled["plaintext"]; got > 1500 {
