@@ -17,6 +17,8 @@ const (
 	fontSize    = 13
 	// timelinePoints is how many points a line is reduced to.
 	timelinePoints = 96
+	// barLabels is how many labels fit below bars.
+	barLabels = 4
 )
 
 // timelineChart draws t as lines over seconds.
@@ -82,12 +84,16 @@ func latencyChart(l Latency) (template.HTML, error) {
 		return "", nil
 	}
 	values, labels := make([]float64, len(l.Buckets)), make([]string, len(l.Buckets))
+	every := (len(labels) + barLabels - 1) / barLabels // the others are left blank: there is no room for all
 	for i, b := range l.Buckets {
-		values[i], labels[i] = float64(b.Count), "≤ "+micros(b.UpTo)
+		values[i] = float64(b.Count)
+		if i%every == 0 {
+			labels[i] = "≤ " + micros(b.UpTo)
+		}
 	}
 	opt := charts.NewBarChartOptionWithData([][]float64{values})
 	opt.CategoryAxis.Labels = labels
-	opt.CategoryAxis.LabelCount = 4
+	opt.CategoryAxis.LabelCount = len(labels)
 	opt.CategoryAxis.LabelFontStyle.FontSize = fontSize
 	for i := range opt.ValueAxis {
 		opt.ValueAxis[i].LabelFontStyle.FontSize = fontSize
