@@ -139,10 +139,11 @@ func TestAcknowledgedChangesSurviveKill(t *testing.T) {
 }
 
 func TestKillAtAnyMomentLeavesALogThatOpens(t *testing.T) {
-	for _, after := range []time.Duration{0, 5, 10, 15, 20, 30, 50, 80} {
+	for _, millis := range []int{0, 5, 10, 15, 20, 30, 50, 80} {
+		after := time.Duration(millis) * time.Millisecond
 		dir := t.TempDir()
 		cmd, lines := startChild(t, dir)
-		time.AfterFunc(after*time.Millisecond, func() { _ = cmd.Process.Kill() }) // it lives: it appends for ever
+		time.AfterFunc(after, func() { _ = cmd.Process.Kill() }) // it lives: it appends for ever
 		acked := 0
 		for lines.Scan() {
 			if strings.HasPrefix(lines.Text(), "acked") {
@@ -152,10 +153,10 @@ func TestKillAtAnyMomentLeavesALogThatOpens(t *testing.T) {
 		_ = cmd.Wait() // killed
 		s, err := Open(t.Context(), Options{Dir: dir, NodeID: 1})
 		if err != nil {
-			t.Fatalf("Open() after a kill at %v = %v", after*time.Millisecond, err)
+			t.Fatalf("Open() after a kill at %v = %v", after, err)
 		}
 		if n := len(s.Image().Configs(Resource{Type: ResourceBroker})); n < acked || s.Image().Feature(MetadataVersion) == 0 {
-			t.Errorf("after a kill at %v: %d of %d changes, metadata.version %d", after*time.Millisecond, n, acked, s.Image().Feature(MetadataVersion))
+			t.Errorf("after a kill at %v: %d of %d changes, metadata.version %d", after, n, acked, s.Image().Feature(MetadataVersion))
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/brokerlab/brokerlab/broker/admin"
+	"github.com/brokerlab/brokerlab/broker/protocol"
 )
 
 // How the commands introduce themselves to brokers (KIP-511).
@@ -27,6 +28,7 @@ const longestAnswer = 1 << 30
 type bootstrapOptions struct {
 	servers string
 	config  string
+	listKey int16 // API key of ListClientConnections; 0 is the usual one
 }
 
 // addBootstrap gives c the flags --bootstrap-server, which is required, and --command-config.
@@ -61,20 +63,24 @@ func (o *bootstrapOptions) withCluster(ctx context.Context, env Env, f func(cont
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, config.CallTimeout, fmt.Errorf("no answer within %v", config.CallTimeout))
 	defer cancel()
+	keys := protocol.DefaultKeys()
+	if o.listKey != 0 {
+		keys.ListClientConnections = o.listKey
+	}
 	options := []kgo.Opt{
 		kgo.ClientID(softwareName), // unless the file has one
 		kgo.SeedBrokers(seeds...),
 		kgo.SoftwareNameAndVersion(softwareName, softwareVersion),
 		kgo.RequestRetries(2),
 		kgo.BrokerMaxReadBytes(longestAnswer),
-		admin.Versions(),
+		admin.Versions(keys),
 	}
 	cl, err := kgo.NewClient(append(options, config.Options...)...)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	err = f(ctx, admin.New(cl))
+	err = f(ctx, admin.New(cl, admin.WithKeys(keys)))
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}

@@ -62,7 +62,7 @@ func TestARealBrokerListsTheCallerAndASilentSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
+	t.Cleanup(func() { _ = silent.Close() })
 	silentPort := silent.LocalAddr().(*net.TCPAddr).Port
 
 	properties := writeProperties(t, "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", "client.id=operator",
@@ -130,5 +130,16 @@ func TestARealBrokerListsTheCallerAndASilentSocket(t *testing.T) {
 	got = run(t, "brokerlab", "connections", "list", "--bootstrap-server", inside.String(), "--command-config", wrong)
 	if got.code != 1 || !strings.Contains(got.errout, "Invalid username or password") {
 		t.Errorf("list with a wrong password = %+v", got)
+	}
+}
+
+func TestAMovedKeyIsFollowed(t *testing.T) {
+	b := startBroker(t, "listeners=PLAINTEXT://127.0.0.1:0", "list.client.connections.api.key=20093")
+	args := []string{"brokerlab", "connections", "list", "--bootstrap-server", b.Addr("PLAINTEXT").String()}
+	if got := run(t, args...); got.code != 1 || !strings.Contains(got.errout, "key 93") {
+		t.Errorf("list by the usual key = %+v, want that it is not offered", got)
+	}
+	if got := run(t, append(args, "--api-key", "20093")...); got.code != 0 || !strings.Contains(got.out, "User:ANONYMOUS") {
+		t.Errorf("list by the moved key = %+v", got)
 	}
 }
