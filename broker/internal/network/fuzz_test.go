@@ -1,6 +1,7 @@
 package network
 
 import (
+	"bytes"
 	"encoding/binary"
 	"net"
 	"testing"
@@ -64,7 +65,7 @@ func FuzzConnection(f *testing.F) {
 		want, whole := framesOf(stream, limit)
 		for len(frames) > 0 {
 			got := <-frames
-			if len(want) == 0 || string(got) != string(want[0]) {
+			if len(want) == 0 || !bytes.Equal(got, want[0]) {
 				t.Fatalf("handed over %q, want %q", got, want)
 			}
 			want = want[1:]

@@ -579,3 +579,95 @@ func TestSocketOptionsAreInherited(t *testing.T) {
 		}
 	}
 }
+
+func TestAcceptErrorsForWantOfDescriptorsPauseTheAcceptor(t *testing.T) {
+	s := serve(t, &echo{}, Listener{Protocol: Plaintext}, func(o *Options) { o.MaxFiles = 1 << 30 })
+	clients := make([]int, 20)
+	highest := 0
+	for i := range clients {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Close(fd) })
+		clients[i], highest = fd, max(highest, fd)
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	restore := func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer restore()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(highest + 5), Max: limit.Max}); err != nil {
+		t.Skipf("lower the limit of open files: %v", err)
+	}
+	for _, fd := range clients {
+		if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(s.addr.Port()), Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, func() bool { return s.counts().FilePauses > 0 }, "accepting to pause")
+	paused := s.counts().FilePauses
+	if paused > 3 {
+		t.Errorf("accepting paused %d times at once: it spins", paused)
+	}
+	restore()
+	s.wantEstablished(t, int64(len(clients)))
+}
+
+func TestSteadyClientsAreServedThroughAStormOfHandshakes(t *testing.T) {
+	keys := newPKI(t)
+	s := serve(t, &echo{}, keys.tlsListener())
+	const steady = 20
+	var storm, clients sync.WaitGroup
+	over := make(chan struct{})
+	for range steady {
+		conn := s.dialTLS(t, keys.clientConfig())
+		clients.Go(func() {
+			body := framed(make([]byte, 100))
+			for rounds := 0; ; rounds++ {
+				if _, err := conn.Write(body); err != nil {
+					t.Errorf("steady client after %d rounds: %v", rounds, err)
+					return
+				}
+				if _, err := io.ReadFull(conn, make([]byte, len(body))); err != nil {
+					t.Errorf("steady client after %d rounds: %v", rounds, err)
+					return
+				}
+				select {
+				case <-over:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for range 10 {
+		storm.Go(func() {
+			for i := range 50 {
+				raw, err := net.Dial("tcp", s.addr.String())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if i%2 == 0 {
+					_ = raw.Close()
+					continue
+				}
+				conn := tls.Client(raw, keys.clientConfig())
+				if err := conn.HandshakeContext(t.Context()); err != nil {
+					t.Errorf("handshake in the storm: %v", err)
+				}
+				_ = raw.Close()
+			}
+		})
+	}
+	storm.Wait()
+	close(over)
+	clients.Wait()
+	s.wantEstablished(t, steady)
+}

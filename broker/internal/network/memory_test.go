@@ -46,7 +46,10 @@ func TestMain(m *testing.M) {
 }
 
 // memoryServers are the servers that are compared.
-var memoryServers = []string{"plaintext", "tls", "goroutines"}
+var memoryServers = []string{"plaintext", "tls", "half-hello", "goroutines"}
+
+// halfHello starts a ClientHello of 512 bytes.
+const halfHello = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 and so on, for fewer bytes than were announced"
 
 // memoryServer serves, prints its address, and answers each line on its
 // standard input with its resident set; all as JSON.
@@ -92,7 +95,7 @@ func startMemoryServer(kind string) (addr string, err error) {
 		return ln.Addr().String(), nil
 	}
 	l := Listener{Name: "BENCH", Host: "127.0.0.1", Backlog: 1000}
-	if kind == "tls" {
+	if kind == "tls" || kind == "half-hello" {
 		l.Protocol, l.TLS = SSL, func() *tls.Config { return config }
 	}
 	s := New(Options{Handler: &echo{}})
@@ -170,7 +173,12 @@ func memoryRoundTrip(kind, addr string) (net.Conn, error) {
 		return nil, err
 	}
 	conn := raw
-	if kind != "plaintext" {
+	switch kind {
+	case "half-hello":
+		_, err = io.WriteString(raw, halfHello)
+		return raw, err
+	case "plaintext":
+	default:
 		conn = tls.Client(raw, &tls.Config{InsecureSkipVerify: true, CurvePreferences: []tls.CurveID{tls.X25519}})
 	}
 	if _, err = conn.Write(framed(make([]byte, memoryRequest))); err != nil {
@@ -300,6 +308,9 @@ func TestIdleConnectionsCostLittleMemory(t *testing.T) {
 	}
 	if got := settled["tls"]; got > 5500 {
 		t.Errorf("idle TLS 1.3 connection = %d bytes, want at most 5500", got)
+	}
+	if got := settled["half-hello"]; got > 2000 {
+		t.Errorf("half a ClientHello = %d bytes, want at most 2000", got)
 	}
 	if got, other := settled["tls"], settled["goroutines"]; got*4 > other {
 		t.Errorf("idle TLS 1.3 connection = %d bytes, want at most a quarter of the %d with a goroutine each", got, other)
