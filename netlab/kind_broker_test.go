@@ -19,7 +19,8 @@ func prepared(t *testing.T, text, kernel string) map[string]string {
 		t.Fatal(err)
 	}
 	h := home(t.TempDir())
-	if err := (brokerKind{}).prepare(h, &state{Lab: lab}, &lab.Nodes[0], kernel); err != nil {
+	err = brokerKind{}.prepare(h, &state{Lab: lab}, &lab.Nodes[0], kernel)
+	if err != nil {
 		t.Fatal(err)
 	}
 	file, err := os.ReadFile(h.path("nodes", lab.Nodes[0].Name, "server.properties"))

@@ -17,7 +17,8 @@ func TestCertificatesOfALabFitTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := home(t.TempDir())
-	if err := h.material(lab); err != nil {
+	err = h.material(lab)
+	if err != nil {
 		t.Fatalf("material = %v, want nil", err)
 	}
 	ca, err := os.ReadFile(h.path("tls", "ca.pem"))
@@ -30,16 +31,18 @@ func TestCertificatesOfALabFitTogether(t *testing.T) {
 	}
 	server := pair(t, h.path("tls", nodePEM("b")))
 	for _, name := range []string{"b", "localhost", "10.0.0.1", "fd00::1", "127.0.0.1", "::1"} {
-		if _, err := server.Leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: name}); err != nil {
+		_, err = server.Leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: name})
+		if err != nil {
 			t.Errorf("Verify(%s) = %v, want nil", name, err)
 		}
 	}
-	if err := server.Leaf.VerifyHostname("10.0.0.2"); err == nil {
+	if server.Leaf.VerifyHostname("10.0.0.2") == nil {
 		t.Error("VerifyHostname of another address = nil, want an error")
 	}
 	client := pair(t, h.path("tls", userPEM("alice")))
 	usage := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	if _, err := client.Leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: usage}); err != nil {
+	_, err = client.Leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: usage})
+	if err != nil {
 		t.Errorf("Verify of a client = %v, want nil", err)
 	}
 	if got := client.Leaf.Subject.String(); got != "CN=alice" {

@@ -166,7 +166,8 @@ func (h home) complete(ctx context.Context, lab *topology.Lab, o Options) (faile
 	}
 	was, errWas := json.Marshal(s.Asked)
 	want, errWant := json.Marshal(lab)
-	if err := errors.Join(errWas, errWant); err != nil {
+	err = errors.Join(errWas, errWant)
+	if err != nil {
 		return false, err
 	}
 	if !bytes.Equal(was, want) {

@@ -87,7 +87,7 @@ func (p *process) launch() error {
 	}
 	defer log.Close()                             //nolint:errcheck // the process has its own
 	cmd := exec.Command(p.args[0], p.args[1:]...) //nolint:gosec,noctx // running what the lab file says is the purpose; it outlives any context
-	if self, err := os.Executable(); err == nil && self == p.args[0] {
+	if self, _ := os.Executable(); self == p.args[0] {
 		cmd.Path = "/proc/self/exe" // the file may have been replaced or removed since: go run does so
 	}
 	cmd.Dir, cmd.Env = folder, append(os.Environ(), p.env...)
