@@ -180,6 +180,9 @@ func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 	if b.cfg.ListClientConnectionsKey != 0 {
 		keys.ListClientConnections = b.cfg.ListClientConnectionsKey
 	}
+	if err := api.CheckKeys(keys); err != nil {
+		return err
+	}
 	options := api.Options{
 		NodeID: b.cfg.NodeID, ClusterID: cluster, Rack: b.cfg.Rack,
 		Engine: b.engine, Metadata: b.meta, SASL: b.authenticator(), Listener: listeners,

@@ -396,3 +396,15 @@ func TestAProduceThatWantsNoAnswerGetsNoneOrTheConnectionClosed(t *testing.T) {
 	r.request(produce)
 	r.closed("a failed produce with acks=0")
 }
+
+// Each element of a list becomes a struct when it is decoded: a few megabytes of empty names would
+// become a gigabyte.
+func TestARequestThatWouldDecodeIntoAGigabyteIsRefused(t *testing.T) {
+	t.Parallel()
+	b := start(t, plainConfig())
+	r := dial(t, b.Addr("PLAINTEXT"))
+	const names = 12 << 20
+	body := append(binary.BigEndian.AppendUint32(nil, names), make([]byte, 2*names)...)
+	r.frame(3, 1, false, body)
+	r.closed("twelve million topic names")
+}

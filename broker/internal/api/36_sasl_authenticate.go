@@ -92,7 +92,7 @@ func (q *call) settle(r sasl.TokenResult) bool {
 	if r.Code != 0 || r.NoAnswer {
 		q.server.metrics.refusedAuthentication(q.conn.Listener().Name)
 		q.server.o.Log.Info("failed authentication", slog.String("connection", q.conn.ID()), slog.String("listener", q.conn.Listener().Name),
-			slog.String("message", r.Message))
+			slog.String("host", network.JavaAddr(q.conn.Remote().Addr())), slog.String("message", r.Message), slog.Any("error", r.Err))
 	}
 	if r.NoAnswer {
 		q.hangUp()

@@ -17,6 +17,15 @@ import (
 	"github.com/brokerlab/brokerlab/broker/internal/wire"
 )
 
+// A decoded request takes up to thirty times the bytes it arrived in: each element of a list is a
+// struct. Large ones are decoded one at a time, and none but a Produce, whose bytes are records, may
+// be larger than largestBody.
+const (
+	keyProduce  = 0
+	largeBody   = 1 << 20
+	largestBody = 16 << 20
+)
+
 // call is one request on its way to its answer. Exactly one of its ending methods ([call.answer],
 // [call.refuse], [call.drop]) is called, on whatever goroutine has the answer; body is the
 // network's memory and is not touched after that.
@@ -58,6 +67,14 @@ func (q *call) serve() {
 	}
 	req := q.row.decode()
 	req.SetVersion(q.header.Version)
+	if q.row.key != keyProduce && len(q.body) > largeBody {
+		if len(q.body) > largestBody {
+			q.drop(network.ReasonOversizeFrame, fmt.Errorf("%s of %d bytes", q.row.name, len(q.body)))
+			return
+		}
+		q.server.large.Lock()
+		defer q.server.large.Unlock()
+	}
 	if err := req.ReadFrom(q.body); err != nil {
 		q.drop(network.ReasonMalformedRequest, fmt.Errorf("decode %s v%d: %w", q.row.name, q.header.Version, err))
 		return

@@ -71,6 +71,7 @@ type Server struct {
 
 	incarnation int64      // names this run of the broker: positions in its listings mean nothing to the next
 	altering    sync.Mutex // held while broker configs are altered
+	large       sync.Mutex // held while a large request is decoded and passed on
 }
 
 var _ network.Handler = (*Server)(nil)

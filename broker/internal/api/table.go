@@ -1,6 +1,8 @@
 package api
 
 import (
+	"fmt"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/broker/internal/engine"
@@ -90,6 +92,18 @@ func table(o Options) []row {
 		rows = append(rows, r)
 	}
 	return rows
+}
+
+// CheckKeys tells whether a key that is a matter of configuration is taken by another API.
+func CheckKeys(keys protocol.Keys) error {
+	names := map[int16]string{}
+	for _, r := range table(Options{Keys: keys, OwnAPIs: true}) {
+		if other, taken := names[r.key]; taken {
+			return fmt.Errorf("API key %d is that of %s: list.client.connections.api.key must be another", r.key, other)
+		}
+		names[r.key] = r.name
+	}
+	return nil
 }
 
 // serveable keys the rows, leaving out what the data plane does not have.
