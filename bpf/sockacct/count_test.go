@@ -82,11 +82,12 @@ func visits(tb testing.TB, s *space, n, workers int, to netip.AddrPort) {
 
 func TestShortConnectionsAreAllCounted(t *testing.T) {
 	c, s := load(t, Options{}), newSpace(t)
-	l, port := s.listen(t, "127.0.0.1:0")
+	l, port := s.listen(t, "[::]:0")
 	watch(t, c, s, port, 1)
 	server := echo(l)
 	const n = 3000
-	visits(t, s, n, 8, loopback(port))
+	visits(t, s, n/2, 8, loopback(port))
+	visits(t, s, n/2, 8, loopback6(port))
 	allZero(t, c, s, port)
 	p := counts(t, c, s, port)
 	if p.Opened != n || p.Closed != n || p.Gauge.ServedTotal != n {

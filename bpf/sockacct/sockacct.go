@@ -138,6 +138,10 @@ func (c *Counter) load(spec *ebpf.CollectionSpec, o Options) error {
 		sockacctMapConns: c.maps.Conns, sockacctMapEarly: c.maps.Early, sockacctMapGroups: c.maps.Groups,
 		sockacctMapLost: c.maps.Lost, sockacctMapPorts: c.maps.Ports, sockacctMapSources: c.maps.Sources,
 	}}
+	// All at once where all are wanted and work, because each collection reads the kernel's types anew.
+	if !o.NoSeeding && !o.NoListing && spec.LoadAndAssign(&c.progs, &replace) == nil {
+		return nil
+	}
 	var hot struct {
 		OnEgress    *ebpf.Program `ebpf:"on_egress"`
 		OnIngress   *ebpf.Program `ebpf:"on_ingress"`

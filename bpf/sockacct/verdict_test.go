@@ -3,10 +3,12 @@ package sockacct
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/rand"
+	crand "crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"math/big"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -163,6 +165,61 @@ func (o *opening) run(t *testing.T, c *Counter, s *space, address string, to fun
 	quit(l)
 }
 
+// verdictOf is the rule in Go: what sockacct.bpf.c must find, however the bytes are cut.
+func verdictOf(b []byte) Verdict {
+	for i, fits := range []func(byte) bool{
+		func(b byte) bool { return b == 0x16 },
+		func(b byte) bool { return b == 3 },
+		func(b byte) bool { return b <= 4 },
+		func(b byte) bool { return b <= 0x40 },
+		func(byte) bool { return true },
+		func(b byte) bool { return b == 1 },
+	} {
+		switch {
+		case i == len(b):
+			return Undecided
+		case !fits(b[i]):
+			return Plaintext
+		}
+	}
+	return TLS
+}
+
+func TestVerdictsAreThoseOfTheRuleHoweverTheBytesAreCut(t *testing.T) {
+	c, s := load(t, Options{}), newSpace(t)
+	_, port := s.listen(t, "[::]:0")
+	watch(t, c, s, port, 0)
+	rnd := rand.New(rand.NewPCG(7, 9))
+	almost := [][]byte{{0x16, 0x16, 0x16, 0x15}, {3, 3, 3, 2}, {1, 3, 4, 5}, {0, 2, 0x40, 0x41}, {0, 1, 2, 255}, {1, 1, 1, 0}, {0}, {1}}
+	want := map[Verdict]int64{}
+	const clients = 400
+	for i := range clients {
+		b := make([]byte, rnd.IntN(len(almost)+1))
+		for j := range b {
+			b[j] = almost[j][rnd.IntN(len(almost[j]))]
+		}
+		want[verdictOf(b)]++
+		to := loopback(port)
+		if i%2 == 0 {
+			to = loopback6(port)
+		}
+		fd := s.mustConnect(t, to)
+		t.Cleanup(func() { closeFD(fd) })
+		if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
+			t.Fatal(err)
+		}
+		for len(b) > 0 {
+			n := 1 + rnd.IntN(len(b))
+			write(t, fd, b[:n])
+			b = b[n:]
+		}
+	}
+	becomes(t, c, s, port, fmt.Sprintf("verdicts of the rule: %v", want), func(p Port) bool {
+		return p.Established == clients && p.TLS == want[TLS] && p.Plaintext == want[Plaintext] && p.Undecided == want[Undecided]
+	})
+	noneLost(t, c)
+}
+
 func TestServerThatDefersAcceptIsCountedWithItsVerdict(t *testing.T) {
 	c, s := load(t, Options{}), newSpace(t)
 	l, port := s.listen(t, "127.0.0.1:0")
@@ -220,12 +277,12 @@ func TestRealTLSHandshakesAreTLS(t *testing.T) {
 
 func serverConfig(t *testing.T) *tls.Config {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), crand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	der, err := x509.CreateCertificate(crand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
 	}

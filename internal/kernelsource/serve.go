@@ -29,8 +29,8 @@ const (
 // Serve counts for the brokers that connect to lis ([Dial]), each in its own network namespace, until ctx is done or lis is
 // closed; then everything it began is ended. Only root and the user of this process may connect.
 //
-// The programs are loaded before Serve returns control to lis: a broker that has connected is counted from its first
-// connection on. Without privileges it polls socket tables, and its reports say so.
+// The programs are loaded before the first client is accepted: a broker that has connected, and watches its ports before it
+// listens, is counted from its first connection on. Without privileges socket tables are polled, and reports say so.
 func Serve(ctx context.Context, lis *net.UnixListener, o Options) error {
 	h, err := newHub(o)
 	if err != nil {
