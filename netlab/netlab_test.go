@@ -305,6 +305,89 @@ func TestExposedPortLeadsToTheNode(t *testing.T) {
 	}
 }
 
+func TestExposedPortOfANodeWithIPv6Only(t *testing.T) {
+	t.Parallel()
+	p := port(t)
+	raise(t, "nodes: {web: {kind: exec, addresses: 'fd00:9::1', SERVE \""+itoa(p)+"\"], expose: ["+itoa(p)+"]}}", Options{})
+	c, err := net.Dial("tcp", "127.0.0.1:"+itoa(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close() //nolint:errcheck // read as far as needed
+	if got := greeting(t, c); got != routerV6() {
+		t.Errorf("the node sees %s, want the router %s", got, routerV6())
+	}
+}
+
+func TestExposedPortOfAStoppedNodeEndsConnections(t *testing.T) {
+	t.Parallel()
+	p := port(t)
+	lab := raise(t, "nodes: {web: {kind: exec, SERVE \""+itoa(p)+"\"], expose: ["+itoa(p)+"]}}", Options{})
+	c, err := net.Dial("tcp", "127.0.0.1:"+itoa(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close() //nolint:errcheck // read as far as needed
+	greeting(t, c)
+	if err := web(t, lab).Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []func() (net.Conn, error){
+		func() (net.Conn, error) { return c, nil },
+		func() (net.Conn, error) { return net.Dial("tcp", "127.0.0.1:"+itoa(p)) },
+	} {
+		conn, err := c()
+		if err != nil {
+			continue // refused is an end too
+		}
+		if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("Read = %d, %v, want the end of the connection", n, err)
+		}
+		_ = conn.Close()
+	}
+}
+
+func TestStopThatGaveUpLeavesTheNodeRunning(t *testing.T) {
+	t.Parallel()
+	lab := raise(t, "nodes: {web: {kind: exec, cmd: [sh, -c, 'trap : TERM; while :; do sleep 0.1; done']}}", Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := web(t, lab).Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Stop of a program that goes on = %v, want %v", err, context.DeadlineExceeded)
+	}
+	err := until(t.Context(), func() (bool, error) { // the owner hears of it a little later
+		st, err := web(t, lab).Status(t.Context())
+		return st.State == StateRunning && st.PID != 0, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := web(t, lab).Kill(t.Context()); err != nil {
+		t.Errorf("Kill = %v, want nil", err)
+	}
+}
+
+func TestUpBuildsALabAnewWhoseOwnerWasKilled(t *testing.T) {
+	t.Parallel()
+	lab := raise(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}\nsubnets: {s: {cidr: 10.1.0.0/24}}", Options{})
+	if err := cgroupOf(t, lab.Name()).node(ownerCgroup).kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	st, err := lab.Inspect(t.Context())
+	if err != nil || st.State != LabOwnerless {
+		t.Errorf("state without an owner = %v, %v, want %s", st, err, LabOwnerless)
+	}
+	again, err := Up(t.Context(), lab.Topology(), Options{})
+	if err != nil {
+		t.Fatalf("Up = %v, want nil", err)
+	}
+	defer again.Close() //nolint:errcheck // raise's own down looks for leaks
+	seen(t, subnet(t, again, "s"), "10.1.0.9")
+}
+
 func TestExecRunsInTheNamespace(t *testing.T) {
 	t.Parallel()
 	lab := raise(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}\nsubnets: {s: {cidr: [10.1.0.0/24, \"fd00:1::/64\"]}}", Options{})

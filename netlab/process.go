@@ -176,13 +176,21 @@ func (p *process) end(ctx context.Context, state string, how func() error) error
 		p.state = state
 		ended := p.ended
 		p.mu.Unlock()
-		if err := how(); err != nil {
-			return fmt.Errorf("end node %s: %w", p.node.Name, err)
+		err := how()
+		if err == nil {
+			select {
+			case <-ended:
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
 		}
-		select {
-		case <-ended:
-		case <-ctx.Done():
-			return fmt.Errorf("end node %s: %w", p.node.Name, context.Cause(ctx))
+		if err != nil {
+			p.mu.Lock()
+			if !closed(ended) {
+				p.state = StateRunning // it was asked, and goes on
+			}
+			p.mu.Unlock()
+			return fmt.Errorf("end node %s: %w", p.node.Name, err)
 		}
 	}
 	return p.group.kill(ctx)
