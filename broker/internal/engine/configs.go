@@ -258,7 +258,7 @@ func admitAlterConfigs(_ *Engine, req *kmsg.AlterConfigsRequest) (passage, error
 }
 
 // admitIncrementalAlterConfigs is [admitAlterConfigs] for the newer API. A deletion needs a known name only.
-func admitIncrementalAlterConfigs(_ *Engine, req *kmsg.IncrementalAlterConfigsRequest) (passage, error) {
+func admitIncrementalAlterConfigs(e *Engine, req *kmsg.IncrementalAlterConfigsRequest) (passage, error) {
 	out := *req
 	out.Resources = make([]kmsg.IncrementalAlterConfigsRequestResource, 0, len(req.Resources))
 	refused := map[int]kmsg.IncrementalAlterConfigsResponseResource{}
@@ -286,6 +286,9 @@ func admitIncrementalAlterConfigs(_ *Engine, req *kmsg.IncrementalAlterConfigsRe
 	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
 		r, _ := resp.(*kmsg.IncrementalAlterConfigsResponse)
 		r.Resources = interleave(len(req.Resources), refused, r.Resources)
+		if err := e.groups.alter(req, r); err != nil {
+			return nil, fmt.Errorf("keep group configs: %w", err)
+		}
 		return r, nil
 	}}, nil
 }

@@ -58,6 +58,7 @@ type Engine struct {
 	leases   leases
 	topics   topics
 	batches  batches
+	groups   groupConfigs
 	rules    map[int16]rule
 	versions map[int16]VersionRange
 
@@ -101,15 +102,27 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	e.leases.open, e.leases.linger = plane.open, linger
 	err = e.learn(ctx)
 	if err == nil && e.dir != nil {
-		if err = e.abortOrphans(ctx, e.dir.orphans, o.Log); err != nil {
-			err = fmt.Errorf("abort the transactions that were open: %w", err)
-		}
+		err = e.restore(ctx, o)
 	}
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	e.recovered = true
 	return e, nil
+}
+
+// restore brings back what the data plane does not keep itself.
+func (e *Engine) restore(ctx context.Context, o Options) error {
+	if err := e.abortOrphans(ctx, e.dir.orphans, o.Log); err != nil {
+		return fmt.Errorf("abort the transactions that were open: %w", err)
+	}
+	if err := e.groups.load(o.Dir); err != nil {
+		return err
+	}
+	if err := e.restoreGroupConfigs(ctx); err != nil {
+		return fmt.Errorf("restore group configs: %w", err)
+	}
+	return nil
 }
 
 // learn asks the data plane what it can do and which topics it has.

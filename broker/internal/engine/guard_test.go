@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -410,6 +412,45 @@ func TestConfigsAreChecked(t *testing.T) {
 	}
 	if _, err := Open(t.Context(), Options{BrokerConfigs: map[string]string{"log.cleaner.backoff.ms": "0", "nonsense": "1"}}); err == nil {
 		t.Error("Open took a property that it would not survive")
+	}
+}
+
+func TestGroupConfigsAreKeptWithoutACleanStop(t *testing.T) {
+	t.Parallel()
+	o := Options{NodeID: 1, Dir: t.TempDir(), ClusterID: "c"}
+	e := openEngine(t, o)
+	set := func(name string, op kmsg.IncrementalAlterConfigOp, value string) {
+		t.Helper()
+		req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		req.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{
+			ResourceType: kmsg.ConfigResourceTypeGroupConfig, ResourceName: "g",
+			Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: name, Op: op, Value: &value}},
+		}}
+		if got := ask[*kmsg.IncrementalAlterConfigsResponse](t, e, req).Resources[0].ErrorCode; got != 0 {
+			t.Fatalf("%s = error %d", name, got)
+		}
+	}
+	set("share.max.size", kmsg.IncrementalAlterConfigOpSet, "7")
+	set("share.session.timeout.ms", kmsg.IncrementalAlterConfigOpSet, "50000")
+	set("share.session.timeout.ms", kmsg.IncrementalAlterConfigOpDelete, "")
+
+	killed := o
+	killed.Dir = filepath.Join(t.TempDir(), "killed")
+	if err := os.CopyFS(killed.Dir, os.DirFS(o.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	e = openEngine(t, killed)
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	req.Version = 4
+	req.Resources = []kmsg.DescribeConfigsRequestResource{{ResourceType: kmsg.ConfigResourceTypeGroupConfig, ResourceName: "g"}}
+	got := map[string]string{}
+	for _, c := range ask[*kmsg.DescribeConfigsResponse](t, e, req).Resources[0].Configs {
+		if c.Source == kmsg.ConfigSourceGroupConfig && c.Value != nil {
+			got[c.Name] = *c.Value
+		}
+	}
+	if len(got) != 1 || got["share.max.size"] != "7" {
+		t.Errorf("group configs = %v, want share.max.size=7 alone", got)
 	}
 }
 
