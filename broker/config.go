@@ -197,9 +197,9 @@ func (c *Config) apply(l *loading, p properties) {
 	}
 	c.SuperUsers = l.superUsers(p.SuperUsers)
 	c.AutoCreateTopics, c.NumPartitions = p.AutoCreateTopics, p.NumPartitions
-	c.DefaultReplicationFactor = int16(p.DefaultReplicationFactor)
-	if p.DefaultReplicationFactor < 1 || p.DefaultReplicationFactor > 1 {
-		l.problem("default.replication.factor", "%d is not possible: there is one broker (allowed: 1)", p.DefaultReplicationFactor)
+	c.DefaultReplicationFactor = 1
+	if p.DefaultReplicationFactor != 1 {
+		l.warn("default.replication.factor", "%d is not possible with one broker; topics get 1 replica", p.DefaultReplicationFactor)
 	}
 	c.SyncWrites = p.FlushInterval == 1
 	c.MetadataVersion = p.MetadataVersion

@@ -62,7 +62,7 @@ const (
 // useOf judges a key. A note says why a known one has no effect as it is written.
 func useOf(key, rest, listener string, prefixed bool, listeners, controllers []string) (kind use, note string) {
 	name, mechanism := withoutMechanism(rest)
-	_, perListener, ours := obeyed(name)
+	perListener, ours := obeyed(name)
 	if !prefixed {
 		switch {
 		case name == "sasl.jaas.config" && mechanism == "":

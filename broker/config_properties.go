@@ -18,13 +18,13 @@ type properties struct {
 	// another id is refused.
 	NodeID int32 `property:"node.id" default:"1"`
 	// BrokerID is the old name of node.id.
-	BrokerID int32 `property:"broker.id" default:"0"`
+	BrokerID int32 `property:"broker.id"`
 	// ClusterID is the cluster's id as clients see it. Without it the broker makes one up, and
 	// keeps it in log.dirs.
 	ClusterID string `property:"cluster.id" default:""`
 	// Rack is the broker's rack, shown in Metadata.
 	Rack string `property:"broker.rack"`
-	// ProcessRoles is only looked at for controller: a file of a controller alone is refused.
+	// ProcessRoles must contain broker; a controller beside it is left out.
 	ProcessRoles []string `property:"process.roles" default:"broker"`
 	// ControllerListeners names listeners that are left out, as there is no controller; so a
 	// server.properties of Kafka in combined mode can be used as it is.
@@ -40,8 +40,8 @@ type properties struct {
 	// ProtocolMap gives each listener name its security protocol: PLAINTEXT, SSL,
 	// SASL_PLAINTEXT or SASL_SSL. The protocols' own names need no entry unless the property is set.
 	ProtocolMap string `property:"listener.security.protocol.map"`
-	// InterBrokerListener is the listener that other brokers would use. It must exist when it is
-	// given; there is no traffic between brokers yet.
+	// InterBrokerListener is the listener that other brokers would use. It must be advertised when
+	// it is given; there is no traffic between brokers yet.
 	InterBrokerListener string `property:"inter.broker.listener.name"`
 	// InterBrokerProtocol may be given instead of inter.broker.listener.name.
 	InterBrokerProtocol string `property:"security.inter.broker.protocol"`
@@ -50,8 +50,8 @@ type properties struct {
 	LogDirs []string `property:"log.dirs" default:""`
 	// LogDir is used when log.dirs is absent.
 	LogDir []string `property:"log.dir" default:""`
-	// FlushInterval of 1 makes every batch durable before it is acknowledged, at two fsyncs each;
-	// any other value leaves that to the kernel, as Kafka does.
+	// FlushInterval makes every batch durable before it is acknowledged when it is 1, at two
+	// fsyncs each; any other value leaves that to the kernel, as Kafka does.
 	FlushInterval int64 `property:"log.flush.interval.messages"`
 
 	// NumIOThreads bounds the requests that are worked at the same time. One that waits, such as
@@ -76,7 +76,7 @@ type properties struct {
 	AutoCreateTopics bool `property:"auto.create.topics.enable"`
 	// NumPartitions is how many partitions a topic has that is created without a number.
 	NumPartitions int32 `property:"num.partitions"`
-	// DefaultReplicationFactor can only be 1 with one broker.
+	// DefaultReplicationFactor has no effect but a warning when it is not 1: there is one broker.
 	DefaultReplicationFactor int32 `property:"default.replication.factor"`
 
 	// MetadataVersion is the level of a new cluster, by Kafka's name; an existing one keeps its own.
@@ -174,18 +174,13 @@ func propertiesOf(t reflect.Type) []property {
 	return list
 }
 
-// obeyed finds a property of ours by name.
-func obeyed(name string) (p property, perListener, ok bool) {
+// obeyed tells whether a property is read at all, and whether for each listener.
+func obeyed(name string) (perListener, ok bool) {
 	named := func(p property) bool { return p.name == name }
-	broker := propertiesOf(reflect.TypeFor[properties]())
-	if i := slices.IndexFunc(broker, named); i >= 0 {
-		return broker[i], false, true
+	if slices.ContainsFunc(propertiesOf(reflect.TypeFor[listenerProperties]()), named) {
+		return true, true
 	}
-	listener := propertiesOf(reflect.TypeFor[listenerProperties]())
-	if i := slices.IndexFunc(listener, named); i >= 0 {
-		return listener[i], true, true
-	}
-	return property{}, false, false
+	return false, slices.ContainsFunc(propertiesOf(reflect.TypeFor[properties]()), named)
 }
 
 // decode fills a struct of properties from the settings of a scope. Values that

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/brokerlab/brokerlab/broker/internal/engine"
 	"github.com/brokerlab/brokerlab/broker/internal/kafkaconfig"
 )
 
@@ -24,7 +25,7 @@ func ConfigReference(w io.Writer) error {
 		return fmt.Errorf("parse the manual: %w", err)
 	}
 	var b strings.Builder
-	b.WriteString("# Broker configuration\n\nPrinted from the code: do not edit.\n\nNames and forms are those of Kafka's `server.properties`. " +
+	b.WriteString("# Broker configuration\n\nPrinted from the code by `make docs`.\n\nNames and forms are those of Kafka's `server.properties`. " +
 		"`-o key=value` overrides the file.\n")
 	for _, part := range []struct {
 		title string
@@ -39,6 +40,7 @@ func ConfigReference(w io.Writer) error {
 			writeProperty(&b, p, comments[part.of.Field(p.index).Name])
 		}
 	}
+	writeDataPlane(&b)
 	b.WriteString(elsewhere)
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write the configuration reference: %w", err)
@@ -57,6 +59,22 @@ const elsewhere = `
   ` + "`config.providers`" + `, and the mechanisms GSSAPI and OAUTHBEARER on a SASL listener.
 - Unknown: a warning that suggests the nearest name, or an error with ` + "`--strict`" + `.
 `
+
+// writeDataPlane lists what the broker hands to its data plane without reading it.
+func writeDataPlane(b *strings.Builder) {
+	b.WriteString("\n## Topics and groups\n\nDefaults of topics, and bounds of groups and transactions; they mean what they mean in Kafka.\n\n")
+	for _, name := range engine.Obeys() {
+		if _, ours := obeyed(name); ours {
+			continue
+		}
+		c, _ := kafkaconfig.Lookup(name)
+		fmt.Fprintf(b, "- `%s`: %s", name, strings.TrimSuffix(c.Doc, "."))
+		if c.Default != nil && *c.Default != "" {
+			fmt.Fprintf(b, " (default `%s`)", *c.Default)
+		}
+		b.WriteByte('\n')
+	}
+}
 
 func writeProperty(b *strings.Builder, p property, comment string) {
 	// A comment begins with the field's name, which a reader of the manual does not know.

@@ -175,7 +175,6 @@ func TestProblems(t *testing.T) {
 		{"delay and idle", "connections.max.idle.ms=50", "100 must be less than connections.max.idle.ms, which is 50"},
 		{"idle at once", "connections.max.idle.ms=0", "0 would close every connection at once"},
 		{"metadata version", "metadata.version=9.9", "metadata.version: "},
-		{"replication factor", "default.replication.factor=3", "default.replication.factor: 3 is not possible"},
 		{"kernel accounting", "kernel.accounting=yes", `kernel.accounting: "yes" is not one of auto, require, off, lab:<socket>`},
 		{"metrics listener", "metrics.listener=9404", `metrics.listener: "9404" is no host:port`},
 		{"list key", "list.client.connections.api.key=70000", "list.client.connections.api.key: "},
@@ -221,6 +220,7 @@ func TestKeysWithoutEffectAreWarnedOf(t *testing.T) {
 		"listener.name.other.num.network.threads=5":         "there is no listener OTHER",
 		"listener.name.PLAINTEXT.num.network.threads=5":     "must be in lower case",
 		"sasl.jaas.config=a required;":                      "the mechanism must stand before it",
+		"default.replication.factor=3":                      "3 is not possible with one broker",
 		"node.id=1\nnode.id=2":                              "given before at server.properties:1",
 		"listeners=SASL_SSL://:9093\nsasl.enabled.mechanisms=SCRAM-SHA-256\nssl.client.auth=required\n" + withTLS: "only listener.name.sasl_ssl.ssl.client.auth counts",
 	} {
