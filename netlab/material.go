@@ -144,6 +144,11 @@ func writeSecret(path string, text []byte) error {
 func (h home) writeHosts(lab *topology.Lab) error {
 	var b strings.Builder
 	b.WriteString("127.0.0.1 localhost\n::1 localhost\n")
+	machine, _ := os.Hostname() // unknown: nothing asks for it
+	isMachine := func(n topology.Node) bool { return strings.EqualFold(n.Name, machine) }
+	if machine != "" && !slices.ContainsFunc(lab.Nodes, isMachine) {
+		fmt.Fprintf(&b, "127.0.1.1 %s\n", machine) // Java programs look themselves up
+	}
 	for i := range lab.Nodes {
 		for _, a := range lab.Nodes[i].Addresses {
 			fmt.Fprintf(&b, "%s %s\n", a, lab.Nodes[i].Name)

@@ -462,6 +462,46 @@ subnets: {both: {cidr: [10.1.0.0/24, "fd00:1::/64"]}, six: {cidr: "fd00:2::/64"}
 	}
 }
 
+func TestLabsOfAnotherRootAreListedApart(t *testing.T) {
+	t.Parallel()
+	testenv.NeedRoot(t)
+	o := Options{Root: fmt.Sprintf("/run/brokerlab-%s", labName())}
+	var want []string
+	for range 2 {
+		lab, err := Up(t.Context(), resolved(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}"), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, lab.Name())
+		if _, err := Open(lab.Name(), Options{}); !errors.Is(err, ErrNoLab) {
+			t.Errorf("Open below the usual root = %v, want %v", err, ErrNoLab)
+		}
+	}
+	names, err := List(o)
+	if err != nil || fmt.Sprint(names) != fmt.Sprint(want) {
+		t.Errorf("List = %v, %v, want %v", names, err, want)
+	}
+	for _, name := range names {
+		if err := Down(t.Context(), name, o); err != nil {
+			t.Errorf("Down = %v, want nil", err)
+		}
+		if leaks, err := Leaks(name, o); err != nil || len(leaks) > 0 {
+			t.Errorf("Leaks = %v, %v, want none", leaks, err)
+		}
+	}
+	if _, err := os.Stat(o.Root); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Stat of the root after the last down = %v, want %v", err, os.ErrNotExist)
+	}
+	for _, name := range []string{"", ".", "..", "../brokerlab", "a/b"} {
+		if err := Down(t.Context(), name, o); !errors.Is(err, ErrNoLab) {
+			t.Errorf("Down(%q) = %v, want %v", name, err, ErrNoLab)
+		}
+		if _, err := Open(name, o); !errors.Is(err, ErrNoLab) {
+			t.Errorf("Open(%q) = %v, want %v", name, err, ErrNoLab)
+		}
+	}
+}
+
 func TestConcurrentUpsAndDownsOfOneLab(t *testing.T) {
 	t.Parallel()
 	testenv.NeedRoot(t)
