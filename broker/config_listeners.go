@@ -336,7 +336,7 @@ func (l *loading) mechanism(c *ListenerConfig, mechanism string) {
 	}
 	switch {
 	case err != nil:
-		l.problem(key, "%w", err)
+		l.problem(key, "%s", withoutSecrets(err.Error()))
 	case len(modules) != 1:
 		l.problem(key, "JAAS config property contains %d login modules, should be 1 module", len(modules))
 	case modules[0].Class != want:
@@ -344,6 +344,17 @@ func (l *loading) mechanism(c *ListenerConfig, mechanism string) {
 	case mechanism == sasl.Plain:
 		c.Plain = sasl.PlainUsers(modules)
 	}
+}
+
+// withoutSecrets hides what a JAAS error quotes, unless it is an option's name:
+// a quotation mark in the wrong place makes words of a password.
+func withoutSecrets(text string) string {
+	return regexp.MustCompile(`'[^']*'`).ReplaceAllStringFunc(text, func(quoted string) string {
+		if name := strings.Trim(quoted, "'"); strings.HasPrefix(name, "user_") || name == "username" || name == "password" {
+			return quoted
+		}
+		return "'…'"
+	})
 }
 
 // checkAddress checks a host:port.

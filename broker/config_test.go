@@ -133,6 +133,8 @@ func TestProblems(t *testing.T) {
 		{"PLAIN without users", sasl + "sasl.enabled.mechanisms=PLAIN", "listener.name.sasl_plaintext.plain.sasl.jaas.config: PLAIN on listener SASL_PLAINTEXT has no users"},
 		{"no mechanism", sasl + "sasl.enabled.mechanisms=", "needs a mechanism"},
 		{"JAAS without an end", sasl + "sasl.enabled.mechanisms=PLAIN\nplain.sasl.jaas.config=a required", "plain.sasl.jaas.config: JAAS config entry not terminated by semi-colon"},
+		{"a password badly quoted", sasl + "sasl.enabled.mechanisms=PLAIN\nplain.sasl.jaas.config=a required user_a=\"x\"s3cr3t\";", "Value not specified for key '…' in JAAS config"},
+		{"a user without a password", sasl + "sasl.enabled.mechanisms=PLAIN\nplain.sasl.jaas.config=a required user_a;", "Value not specified for key 'user_a' in JAAS config"},
 		{"two modules", sasl + "sasl.enabled.mechanisms=PLAIN\nplain.sasl.jaas.config=a required; b required;", "2 login modules, should be 1 module"},
 		{"another module", sasl + "sasl.enabled.mechanisms=PLAIN\nplain.sasl.jaas.config=a required;", "login module a is not supported for PLAIN"},
 		{"negative reauth", sasl + "sasl.enabled.mechanisms=SCRAM-SHA-256\nconnections.max.reauth.ms=-5", "connections.max.reauth.ms: -5 must not be negative"},
