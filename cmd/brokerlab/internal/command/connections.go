@@ -77,6 +77,9 @@ func addListFilters(c *cobra.Command, o *connectionsOptions) {
 	f.StringVar(&o.listener, "listener", "", "only connections to the listener of this `NAME`")
 }
 
+// widePage is how many connections a page of --wide asks for: each page costs the broker a look at every socket.
+const widePage = 10_000
+
 func runConnectionsList(c *cobra.Command, env Env, o *connectionsOptions) error {
 	if err := o.validate(c); err != nil {
 		return err
@@ -90,6 +93,7 @@ func runConnectionsList(c *cobra.Command, env Env, o *connectionsOptions) error 
 				Protocol:  given(c, "protocol", o.protocol),
 				Software:  given(c, "software", o.software),
 				Kernel:    true,
+				PageSize:  widePage,
 				Nodes:     o.nodes,
 			})
 			return printed(env, err, func() error { return o.printWide(env, rows, err) })
