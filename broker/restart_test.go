@@ -147,7 +147,7 @@ func TestWhatWasAcknowledgedSurvivesKill9(t *testing.T) {
 	var got []string
 	for len(got) < len(want) {
 		f := c.PollFetches(ctx)
-		if err := f.Err(); err != nil {
+		if err = f.Err(); err != nil {
 			t.Fatalf("poll after %d of %d records: %v", len(got), len(want), err)
 		}
 		for r := range f.RecordsAll() {

@@ -8,6 +8,9 @@ import (
 	"github.com/brokerlab/brokerlab/broker/protocol"
 )
 
+// usualRow is the size of most rows of a listing, in bytes.
+const usualRow = 176
+
 // manyRows is how long a listing is worth a warning: nothing bounds a response of version 0.
 const manyRows = 50_000
 
@@ -26,11 +29,15 @@ func listClientConnections(_ context.Context, q *call, req *protocol.ListClientC
 		only, ok := address(*req.ClientAddressFilter)
 		f.address, f.nowhere = &only, !ok
 	}
+	if f == (filter{}) { // all of them: growing a list of 100,000 costs more than filling it
+		resp.Connections = make([]protocol.ListClientConnectionsResponseConnection, 0, q.server.connections())
+	}
 	for c := range q.server.o.Connections() {
 		if f.passes(c) {
 			resp.Connections = append(resp.Connections, listed(c))
 		}
 	}
+	q.size = len(resp.Connections) * usualRow
 	q.audit("ListClientConnections", len(resp.Connections))
 	return resp, nil
 }

@@ -44,6 +44,7 @@ type call struct {
 	delay      time.Duration  // how long the answer and the close are held, when closing
 
 	silent bool // the client wants no answer
+	size   int  // about how many bytes the answer will have; 0 where it is small
 }
 
 // work runs on a worker. A fault in a handler costs its connection, not the broker.
@@ -91,7 +92,7 @@ func (q *call) answer(resp kmsg.Response) {
 		return
 	}
 	flexible := resp.IsFlexible() && q.header.Key != keyAPIVersions
-	q.send(wire.AppendResponse(nil, q.header.CorrelationID, flexible, resp))
+	q.send(wire.AppendResponse(make([]byte, 0, max(q.size, 128)), q.header.CorrelationID, flexible, resp))
 }
 
 func (q *call) send(frame []byte) {
