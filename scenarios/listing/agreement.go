@@ -3,6 +3,7 @@ package listing
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -30,7 +31,7 @@ func mix(ctx context.Context, s *stage.Stage, total int) []fleet.Group {
 		g := s.Group(prefix, listener, user, share)
 		g.Mechanism = mechanism
 		g.ClientID = "client-of-" + user
-		g.Software, g.SoftwareVersion = fmt.Sprintf("suite-%s", g.Protocol[:3]), "1."+fmt.Sprint(len(groups))
+		g.Software, g.SoftwareVersion = fmt.Sprintf("suite-%s", g.Protocol[:3]), "1."+strconv.Itoa(len(groups))
 		groups = append(groups, g)
 	}
 	each := total / len(subnets()) / 12

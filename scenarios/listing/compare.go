@@ -109,3 +109,12 @@ func where(clients []fleet.Record, match func(*fleet.Record) bool) []fleet.Recor
 	}
 	return out
 }
+
+// ids are the rows' connection ids.
+func ids(rows []admin.ClientConnection) []string {
+	all := make([]string, len(rows))
+	for i := range rows {
+		all[i] = rows[i].ConnectionID
+	}
+	return all
+}

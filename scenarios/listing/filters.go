@@ -125,8 +125,8 @@ var _ = Describe("The list of connections", Label("listing"), func() {
 		for _, row := range s.Describe(ctx, admin.DescribeFilter{Kernel: true}) {
 			Expect(row.ClientID).To(HaveValue(Equal("who-" + row.ListenerName)))
 			Expect(row.State).To(Equal("open"))
-			Expect(row.TLS != nil).To(Equal(strings.HasSuffix(row.ListenerName, "SSL")), row.ConnectionID)   //nolint:ginkgolinter // both ways are expected
-			Expect(row.SASL != nil).To(Equal(strings.HasPrefix(row.ListenerName, "SASL")), row.ConnectionID) //nolint:ginkgolinter // both ways are expected
+			Expect(row.TLS != nil).To(Equal(strings.HasSuffix(row.ListenerName, "SSL")), row.ConnectionID)
+			Expect(row.SASL != nil).To(Equal(strings.HasPrefix(row.ListenerName, "SASL")), row.ConnectionID)
 			if s.KernelExact(ctx) {
 				Expect(row.Kernel).NotTo(BeNil(), row.ConnectionID)
 				Expect(row.Kernel.State).To(Equal("ESTAB"))

@@ -46,11 +46,11 @@ type SelectionError struct{ Text string }
 
 func (e *SelectionError) Error() string { return e.Text }
 
-// testing is what ginkgo needs of a *testing.T.
-type testing struct{ failed bool }
+// verdict is what ginkgo needs in place of a test.
+type verdict struct{ failed bool }
 
 // Fail is called by ginkgo.
-func (t *testing) Fail() { t.failed = true }
+func (t *verdict) Fail() { t.failed = true }
 
 // Run runs the chosen specs, one after another, and returns the report of them. An error means that there was nothing to
 // run; specs that fail are in the report.
@@ -81,7 +81,7 @@ func Run(o Options) (*report.Report, error) {
 	var run types.Report
 	ginkgo.ReportAfterSuite("report", func(r ginkgo.Report) { run = r })
 	formatter.ColorableStdOut = io.Discard // progress is ours to print
-	var t testing
+	var t verdict
 	ginkgo.RunSpecs(&t, "brokerlab", suite, reporter)
 	p.stop()
 	r := report.New("brokerlab", run)
@@ -225,7 +225,7 @@ func (p *progress) stop() {
 func (p *progress) print(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintf(p.out, format, args...)
+	_, _ = fmt.Fprintf(p.out, format, args...) // nobody to tell if nobody can be told
 }
 
 func (p *progress) end(s ginkgo.SpecReport) {

@@ -46,14 +46,14 @@ func build(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("find the module to build brokerlab from: %w", err)
 	}
 	folder := filepath.Join(os.TempDir(), "brokerlab-scenarios")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	if err = os.MkdirAll(folder, 0o700); err != nil {
 		return "", fmt.Errorf("build brokerlab: %w", err)
 	}
 	fresh := filepath.Join(folder, fmt.Sprintf("new-%d", os.Getpid()))
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", fresh, "./cmd/brokerlab")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", fresh, "./cmd/brokerlab") //nolint:gosec // a path of our own making
 	cmd.Dir = filepath.Dir(strings.TrimSpace(string(module)))
 	cmd.Stdout, cmd.Stderr = ginkgo.GinkgoWriter, ginkgo.GinkgoWriter
-	if err := cmd.Run(); err != nil {
+	if err = cmd.Run(); err != nil {
 		return "", fmt.Errorf("build brokerlab: %w", err)
 	}
 	// Named by what it is, so that test processes that run at the same time share it and none replaces another's.
@@ -62,7 +62,7 @@ func build(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("build brokerlab: %w", err)
 	}
 	path := filepath.Join(folder, fmt.Sprintf("brokerlab-%x", sha256.Sum256(text)))
-	if err := os.Rename(fresh, path); err != nil {
+	if err := os.Rename(fresh, path); err != nil { //nolint:gosec // paths of our own making
 		return "", fmt.Errorf("build brokerlab: %w", err)
 	}
 	return path, nil

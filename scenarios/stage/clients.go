@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -111,6 +112,19 @@ func (s *Stage) CreateTopic(ctx context.Context, name string, partitions int32) 
 	Expect(answer.Err).NotTo(HaveOccurred())
 }
 
+// EndOffset is the offset of the next record of a partition.
+func (s *Stage) EndOffset(ctx context.Context, topic string, partition int32) (int64, error) {
+	offsets, err := s.kadm.ListEndOffsets(ctx, topic)
+	if err != nil {
+		return 0, err
+	}
+	o, ok := offsets.Lookup(topic, partition)
+	if !ok {
+		return 0, fmt.Errorf("there is no partition %d of %s", partition, topic)
+	}
+	return o.Offset, o.Err
+}
+
 // Fleet opens clients and closes them when the spec ends. Clients that fail are in its records; only a fleet that
 // cannot start fails the spec.
 func (s *Stage) Fleet(ctx context.Context, groups ...fleet.Group) *fleet.Fleet {
@@ -192,6 +206,12 @@ func (n *Network) spec() *fleet.SourceSpec {
 	return &fleet.SourceSpec{Namespace: ns.Path(), Prefix: n.prefix}
 }
 
+// Dialer is for clients that are not of a fleet: it dials from an address of the network and knows the broker by the name
+// "broker".
+func (n *Network) Dialer(source netip.Addr) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return n.subnet.Dialer(source)
+}
+
 // Prefix is the network's addresses.
 func (n *Network) Prefix() netip.Prefix { return n.prefix }
 
@@ -208,11 +228,11 @@ func (n *Network) PortRange() (first, last int, err error) {
 		return 0, 0, err
 	}
 	err = ns.Do(func() error {
-		text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
-		if err != nil {
-			return err
+		text, readErr := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+		if readErr != nil {
+			return readErr
 		}
-		_, err = fmt.Sscan(string(text), &first, &last)
+		_, err := fmt.Sscan(string(text), &first, &last)
 		return err
 	})
 	if err != nil {

@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"fmt"
 	"os"
 	"runtime"
 	"strings"
@@ -62,7 +61,7 @@ func ours() map[string]string {
 		for _, path := range []string{"brokerlab/brokerlab/", "twmb/franz-go/", "cilium/ebpf"} {
 			if strings.Contains(stack, path) {
 				head, _, _ := strings.Cut(stack, "[")
-				found[fmt.Sprint(head)] = stack
+				found[head] = stack
 			}
 		}
 	}

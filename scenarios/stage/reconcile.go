@@ -2,7 +2,6 @@ package stage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -72,17 +71,8 @@ func (s *Stage) compare(ctx context.Context) []reconcile.Result {
 // for the client: the socket table says so.
 func (s *Stage) ending(port uint16) int64 {
 	GinkgoHelper()
-	ns, err := s.node.Netns()
+	sockets, err := s.sockets(port, sockdiag.Set(sockdiag.FinWait1, sockdiag.FinWait2, sockdiag.Closing, sockdiag.LastAck))
 	Expect(err).NotTo(HaveOccurred())
-	var sockets []sockdiag.Socket
-	Expect(ns.Do(func() error {
-		table, err := sockdiag.Open()
-		if err != nil {
-			return err
-		}
-		sockets, err = table.Dump(port, sockdiag.Set(sockdiag.FinWait1, sockdiag.FinWait2, sockdiag.Closing, sockdiag.LastAck))
-		return errors.Join(err, table.Close())
-	})).To(Succeed())
 	return int64(len(sockets))
 }
 

@@ -14,14 +14,22 @@ import (
 // sampleEvery is the time between two samples of the timeline.
 const sampleEvery = 200 * time.Millisecond
 
-// sample takes the three counts of connections, over and over, until the spec ends, and attaches them to the report. A
-// sample that cannot be had, as while a broker is down, is left out.
+// timeline is the three counts of connections over a spec's time. Owned by the sampling goroutine until that has ended.
+type timeline struct {
+	begin                   time.Time
+	clients, broker, kernel report.Series
+}
+
+// sample takes the three counts, over and over, until the spec ends, and attaches them to the report. A sample that
+// cannot be had, as while a broker is down, is left out.
 func (s *Stage) sample() {
 	ctx, stop := context.WithCancel(context.Background())
-	begin := time.Now()
-	clients := report.Series{Name: "clients", Source: "their own records"}
-	broker := report.Series{Name: "broker", Source: "its table"}
-	kernel := report.Series{Name: "kernel"}
+	t := &timeline{
+		begin:   time.Now(),
+		clients: report.Series{Name: "clients", Source: "their own records"},
+		broker:  report.Series{Name: "broker", Source: "its table"},
+		kernel:  report.Series{Name: "kernel"},
+	}
 	var sampling sync.WaitGroup
 	sampling.Go(func() {
 		tick := time.NewTicker(sampleEvery)
@@ -31,37 +39,50 @@ func (s *Stage) sample() {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-			}
-			answers, err := s.admin.DescribeKernel(ctx, admin.KernelFilter{})
-			if err != nil || len(answers) != 1 {
-				continue
-			}
-			at := time.Since(begin)
-			listed, up := int64(0), 0
-			for i := range answers[0].Ports {
-				if b := answers[0].Ports[i].Broker; b != nil {
-					listed += b.Listed
-				}
-			}
-			s.mu.Lock()
-			fleets := s.fleets
-			s.mu.Unlock()
-			for _, f := range fleets {
-				up += f.UpCount()
-			}
-			clients.Points = append(clients.Points, report.Point{At: at, Value: float64(up)})
-			broker.Points = append(broker.Points, report.Point{At: at, Value: float64(listed)})
-			if answers[0].Exactness != "unavailable" {
-				kernel.Source = answers[0].Mode + ", " + answers[0].Exactness
-				kernel.Points = append(kernel.Points, report.Point{At: at, Value: float64(answers[0].Group.Established)})
+				t.take(ctx, s)
 			}
 		}
 	})
 	DeferCleanup(func() {
 		stop()
 		sampling.Wait()
-		if len(broker.Points) > 1 {
-			report.Attach(report.Timeline{Name: "Connections over time", Series: []report.Series{clients, broker, kernel}})
+		if len(t.broker.Points) > 1 {
+			report.Attach(report.Timeline{Name: "Connections over time", Series: []report.Series{t.clients, t.broker, t.kernel}})
 		}
 	})
+}
+
+func (t *timeline) take(ctx context.Context, s *Stage) {
+	if s.frozen.Load() {
+		return
+	}
+	answers, err := s.admin.DescribeKernel(ctx, admin.KernelFilter{})
+	if err != nil || len(answers) != 1 {
+		return
+	}
+	at := time.Since(t.begin)
+	point := func(v int64) report.Point { return report.Point{At: at, Value: float64(v)} }
+	listed := int64(0)
+	for i := range answers[0].Ports {
+		if b := answers[0].Ports[i].Broker; b != nil {
+			listed += b.Listed
+		}
+	}
+	t.clients.Points = append(t.clients.Points, point(s.up()))
+	t.broker.Points = append(t.broker.Points, point(listed))
+	if answers[0].Exactness != "unavailable" {
+		t.kernel.Source = answers[0].Mode + ", " + answers[0].Exactness
+		t.kernel.Points = append(t.kernel.Points, point(answers[0].Group.Established))
+	}
+}
+
+// up is how many clients of all fleets are up.
+func (s *Stage) up() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, f := range s.fleets {
+		n += f.UpCount()
+	}
+	return int64(n)
 }

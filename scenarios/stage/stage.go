@@ -76,6 +76,7 @@ type Stage struct {
 	client  *kgo.Client
 	admin   *admin.Client
 	kadm    *kadm.Client
+	frozen  atomic.Bool // nobody answers
 
 	mu      sync.Mutex // guards what follows
 	fleets  []*fleet.Fleet
@@ -128,7 +129,7 @@ func (s *Stage) raise(ctx context.Context, p *plan) {
 	name := fmt.Sprintf("spec-%d-%d", os.Getpid(), number.Add(1))
 	lab, err := p.file(name).Resolve("")
 	Expect(err).NotTo(HaveOccurred())
-	o := netlab.Options{Binary: binary, Progress: func(line string) { fmt.Fprintln(GinkgoWriter, line) }}
+	o := netlab.Options{Binary: binary, Progress: func(line string) { GinkgoWriter.Println(line) }}
 	s.lab, err = netlab.Up(ctx, lab, o)
 	Expect(err).NotTo(HaveOccurred(), "bring up the lab")
 	DeferCleanup(func(ctx SpecContext) {
@@ -162,7 +163,7 @@ func (s *Stage) printLogs() {
 	if len(text) > most {
 		text = append([]byte("…"), text[len(text)-most:]...)
 	}
-	fmt.Fprintf(GinkgoWriter, "--- the broker's log\n%s\n", text)
+	GinkgoWriter.Printf("--- the broker's log\n%s\n", text)
 }
 
 // connect makes the stage's own client, over plaintext from the subnet ops.
@@ -179,7 +180,7 @@ func (s *Stage) connect(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(s.client.Close)
 	s.admin, s.kadm = admin.New(s.client), kadm.NewClient(s.client)
-	Eventually(s.client.Ping).WithContext(ctx).WithArguments(ctx).WithTimeout(30 * time.Second).Should(Succeed())
+	Eventually(s.Ping).WithContext(ctx).WithTimeout(30 * time.Second).Should(Succeed())
 }
 
 // plainListener is the first listener with protocol PLAINTEXT.
@@ -225,6 +226,9 @@ func (s *Stage) Network(prefix string) *Network {
 
 // Node is the broker's node: stop, kill and start it there.
 func (s *Stage) Node() *netlab.Node { return s.node }
+
+// Ping asks the broker for a sign of life.
+func (s *Stage) Ping(ctx context.Context) error { return s.client.Ping(ctx) }
 
 // Lab is the stage's lab.
 func (s *Stage) Lab() *netlab.Lab { return s.lab }

@@ -87,8 +87,9 @@ func (s *Stage) Port(ctx context.Context, listener string) protocol.DescribeKern
 func (s *Stage) KernelByClient(ctx context.Context) map[netip.Addr]int64 {
 	GinkgoHelper()
 	count := map[netip.Addr]int64{}
-	for _, port := range s.Kernel(ctx).Ports {
-		for _, source := range port.Sources {
+	ports := s.Kernel(ctx).Ports
+	for i := range ports {
+		for _, source := range ports[i].Sources {
 			a, err := netip.ParseAddr(source.Address)
 			Expect(err).NotTo(HaveOccurred())
 			if source.Count != 0 && !own(source.Address) {

@@ -76,12 +76,16 @@ func runSuites(env Env, suites []string, o *runOptions) error {
 	if err != nil {
 		return &ExitError{Code: 2, Err: err}
 	}
-	printSummary(env.Stdout, r)
+	if err := printSummary(env.Stdout, r); err != nil {
+		return &ExitError{Code: 2, Err: err}
+	}
 	if o.folder != "" {
 		if err := r.Write(o.folder); err != nil {
 			return &ExitError{Code: 2, Err: err}
 		}
-		fmt.Fprintf(env.Stdout, "report: %s\n", filepath.Join(o.folder, report.HTMLFile))
+		if _, err := fmt.Fprintf(env.Stdout, "report: %s\n", filepath.Join(o.folder, report.HTMLFile)); err != nil {
+			return &ExitError{Code: 2, Err: err}
+		}
 	}
 	switch err := runner.Verdict(r); {
 	case errors.Is(err, runner.ErrNothingTried):
@@ -95,12 +99,14 @@ func runSuites(env Env, suites []string, o *runOptions) error {
 func printPromises(w io.Writer, promises []runner.Promise) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, p := range promises {
-		fmt.Fprintf(t, "%s\t%s\n", p.Suite, p.Name)
+		if _, err := fmt.Fprintf(t, "%s\t%s\n", p.Suite, p.Name); err != nil {
+			return err
+		}
 	}
 	return t.Flush()
 }
 
-func printSummary(w io.Writer, r *report.Report) {
+func printSummary(w io.Writer, r *report.Report) error {
 	parts := []string{fmt.Sprintf("%d kept", r.Totals.Passed)}
 	if r.Totals.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d BROKEN", r.Totals.Failed))
@@ -108,8 +114,9 @@ func printSummary(w io.Writer, r *report.Report) {
 	if r.Totals.Skipped > 0 {
 		parts = append(parts, fmt.Sprintf("%d skipped", r.Totals.Skipped))
 	}
-	fmt.Fprintf(w, "%d promises in %.0f s: %s (seed %d)\n", r.Totals.Specs, r.Seconds, strings.Join(parts, ", "), r.Seed)
-	for _, p := range r.Problems {
-		fmt.Fprintln(w, p)
-	}
+	lines := append([]string{
+		fmt.Sprintf("%d promises in %.0f s: %s (seed %d)", r.Totals.Specs, r.Seconds, strings.Join(parts, ", "), r.Seed),
+	}, r.Problems...)
+	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
+	return err
 }

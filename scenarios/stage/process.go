@@ -1,0 +1,85 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/sys/unix"
+
+	"github.com/brokerlab/brokerlab/internal/kernel/sockdiag"
+)
+
+// pid is the broker's process.
+func (s *Stage) pid(ctx context.Context) int {
+	GinkgoHelper()
+	status, err := s.node.Status(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(status.PID).To(BeNumerically(">", 0), "the broker does not run: %s %s", status.State, status.Reason)
+	return status.PID
+}
+
+// Freeze stops the broker's process in the middle of what it does (SIGSTOP), so that nothing is accepted or answered,
+// until thaw is called or the spec ends.
+func (s *Stage) Freeze(ctx context.Context) (thaw func()) {
+	GinkgoHelper()
+	pid := s.pid(ctx)
+	s.frozen.Store(true)
+	Expect(unix.Kill(pid, unix.SIGSTOP)).To(Succeed())
+	thaw = sync.OnceFunc(func() {
+		Expect(unix.Kill(pid, unix.SIGCONT)).To(Succeed())
+		s.frozen.Store(false)
+	})
+	DeferCleanup(thaw)
+	return thaw
+}
+
+// BrokerFiles is how many file descriptors the broker's process has open.
+func (s *Stage) BrokerFiles(ctx context.Context) int {
+	GinkgoHelper()
+	names, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(s.pid(ctx)), "fd"))
+	Expect(err).NotTo(HaveOccurred())
+	return len(names)
+}
+
+// Queue is a listening socket as the socket table has it, which answers also while the broker does not.
+type Queue struct {
+	Queue, Backlog, Drops int64
+}
+
+// Listener is the accept queue of one of the broker's listeners.
+func (s *Stage) Listener(_ context.Context, name string) Queue {
+	GinkgoHelper()
+	port := s.listener(name).Port
+	sockets, err := s.sockets(port, sockdiag.Set(sockdiag.Listen))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(sockets).NotTo(BeEmpty(), "nothing listens on port %d", port)
+	return Queue{int64(sockets[0].Queue), int64(sockets[0].Backlog), int64(sockets[0].Drops)}
+}
+
+// sockets reads the socket table of the broker's namespace.
+func (s *Stage) sockets(port uint16, states sockdiag.States) ([]sockdiag.Socket, error) {
+	ns, err := s.node.Netns()
+	if err != nil {
+		return nil, err
+	}
+	var sockets []sockdiag.Socket
+	err = ns.Do(func() error {
+		table, err := sockdiag.Open()
+		if err != nil {
+			return err
+		}
+		sockets, err = table.Dump(port, states)
+		return errors.Join(err, table.Close())
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the broker's socket table: %w", err)
+	}
+	return sockets, nil
+}
