@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +17,9 @@ import (
 // upkeepEvery is how often addresses without connections are swept, ports that nobody watches are forgotten, and, without BPF,
 // the socket table is polled.
 const upkeepEvery = time.Second
+
+// auditEvery is after how many of them counts are compared with a list of the connections.
+const auditEvery = 30
 
 // hub is the counting of one process, shared by the views on it. Safe for concurrent use.
 type hub struct {
@@ -84,15 +89,39 @@ func (h *hub) close() error {
 func (h *hub) upkeep() {
 	tick := time.NewTicker(upkeepEvery)
 	defer tick.Stop()
-	for {
+	for n := 1; ; n++ {
 		select {
 		case <-h.stop:
 			return
 		case <-tick.C:
 			h.poll()
 			h.forget()
+			if n%auditEvery == 0 {
+				h.audit()
+			}
 		}
 	}
+}
+
+// audit looks for counts that are wrong for good: none was ever seen, and the marks would prove nothing after one.
+func (h *hub) audit() {
+	if h.counter == nil || h.counter.Listing() != nil {
+		return
+	}
+	for _, v := range h.all() {
+		drift, err := h.counter.Drift(v.netns, v.within)
+		if err != nil {
+			h.log.Debug("compare counts with sockets", slog.Any("error", err)) // the namespace may just have gone
+			continue
+		}
+		v.setDrift(drift)
+	}
+}
+
+func (h *hub) all() []*view {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Keys(h.views))
 }
 
 // poll lets the views without BPF look, and otherwise makes room for new addresses.
@@ -103,13 +132,7 @@ func (h *hub) poll() {
 		}
 		return
 	}
-	h.mu.Lock()
-	views := make([]*view, 0, len(h.views))
-	for v := range h.views {
-		views = append(views, v)
-	}
-	h.mu.Unlock()
-	for _, v := range views {
+	for _, v := range h.all() {
 		if err := v.table.poll(); err != nil {
 			h.log.Warn("poll the socket table", slog.Any("error", err))
 		}

@@ -1,6 +1,7 @@
 package kernelsource
 
 import (
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/brokerlab/brokerlab/bpf/sockacct"
 	"github.com/brokerlab/brokerlab/broker"
 	"github.com/brokerlab/brokerlab/internal/kernel"
 	"github.com/brokerlab/brokerlab/internal/testenv"
@@ -196,6 +198,64 @@ func TestWithoutPrivilegesTheSocketTableIsPolled(t *testing.T) {
 	out, err := c.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Errorf("as user 65534: %v\n%s", err, out)
+	}
+}
+
+func TestDriftIsSaidInTheReport(t *testing.T) {
+	needFull(t)
+	s := localSource(t, Require)
+	var here *node
+	l, port := here.bind(t)
+	watches(t, s, port)
+	here.join(t, l)
+	becomes(t, s, "one", func(r broker.KernelReport) bool { return r.Group.Established == 1 })
+	v := s.(*local).view
+	v.hub.audit()
+	if r := reports(t, s); r.Exactness != broker.KernelExact || len(r.Lost) > 0 {
+		t.Errorf("after an audit = %s, lost %v, want nothing found", r.Exactness, r.Lost)
+	}
+	v.setDrift([]sockacct.Drift{{Port: port, Established: 3, Listed: 1}, {Port: 1, Established: 9}})
+	r := reports(t, s)
+	if r.Lost["drift"] != 2 || r.Exactness != broker.KernelLowerBound || !strings.Contains(r.Why, "differ by 2 for good") {
+		t.Errorf("report = %s (%s), lost %v, want a drift of 2", r.Exactness, r.Why, r.Lost)
+	}
+}
+
+func TestTheAcceptQueueAndItsOverflowsAreReported(t *testing.T) {
+	s := localSource(t, Auto)
+	server, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(server) })
+	if err = unix.Bind(server, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := uint16(name.(*unix.SockaddrInet4).Port)
+	watches(t, s, port)
+	const backlog = 2
+	if err = unix.Listen(server, backlog); err != nil {
+		t.Fatal(err)
+	}
+	for range backlog + 8 {
+		client, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Close(client) })
+		if err = unix.Connect(client, name); err != nil && !errors.Is(err, unix.EINPROGRESS) {
+			t.Fatal(err)
+		}
+	}
+	r := becomes(t, s, "a full queue that overflows", func(r broker.KernelReport) bool {
+		return r.Ports[0].AcceptQueue == backlog+1 && r.Ports[0].Overflows > 0
+	})
+	if p := r.Ports[0]; p.Backlog != backlog || p.Established != backlog+1 {
+		t.Errorf("port = %+v, want a backlog of %d with one more in it, all established", p, backlog)
 	}
 }
 

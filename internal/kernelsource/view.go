@@ -29,6 +29,7 @@ type view struct {
 	missing int      // connections that were there before and could not be counted
 	why     string   // they could not
 	bytes   map[uint16]traffic
+	drift   []sockacct.Drift // of its ports, as the last audit found
 }
 
 type traffic struct{ in, out uint64 }
@@ -193,6 +194,9 @@ func (v *view) report() (broker.KernelReport, error) {
 	if r.Lost, err = v.hub.counter.Lost(); err != nil {
 		return r, err
 	}
+	for _, d := range v.drift {
+		r.Lost["drift"] += uint64(max(d.Established-d.Listed, d.Listed-d.Established))
+	}
 	r.Exactness, r.Why = v.exactness(r.Lost)
 	return r, nil
 }
@@ -235,6 +239,10 @@ func (v *view) exactness(lost map[string]uint64) (exactness, why string) {
 		reasons = append(reasons, fmt.Sprintf("%d connections were there before counting began and are not counted: %s", v.missing, v.why))
 	}
 	for what, n := range lost {
+		if what == "drift" {
+			reasons = append(reasons, fmt.Sprintf("counts and sockets differ by %d for good: events were lost, and high-water marks prove nothing", n))
+			continue
+		}
 		reasons = append(reasons, fmt.Sprintf("%d %s lost", n, what))
 	}
 	if err := v.hub.counter.Listing(); err != nil {
@@ -360,6 +368,12 @@ func (l listeners) fill(p *broker.KernelPort) {
 		p.Backlog += int64(s.Backlog)
 		p.Overflows += int64(s.Drops)
 	}
+}
+
+func (v *view) setDrift(drift []sockacct.Drift) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.drift = slices.DeleteFunc(drift, func(d sockacct.Drift) bool { return !slices.Contains(v.ports, d.Port) })
 }
 
 // StartUpGap is how many connections were there before their port was watched and could not be counted.

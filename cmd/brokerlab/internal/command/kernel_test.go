@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sys/unix"
 
 	"github.com/brokerlab/brokerlab/broker"
 	"github.com/brokerlab/brokerlab/broker/admin/admintest"
@@ -33,7 +35,7 @@ func needSeeding(t *testing.T) {
 }
 
 // foreign is a program that is not ours: it has accepted two clients, of which one has spoken.
-func foreign(t *testing.T) (port string, clients []net.Conn) {
+func foreign(t *testing.T) (port string) {
 	t.Helper()
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", "[::]:0")
@@ -56,7 +58,6 @@ func foreign(t *testing.T) (port string, clients []net.Conn) {
 			_ = conn.Close()
 			_ = server.Close()
 		})
-		clients = append(clients, conn)
 		if i > 0 {
 			continue
 		}
@@ -67,7 +68,7 @@ func foreign(t *testing.T) (port string, clients []net.Conn) {
 			t.Fatal(err)
 		}
 	}
-	return port, clients
+	return port
 }
 
 func decoded[T any](t *testing.T, got ran) T {
@@ -81,7 +82,7 @@ func decoded[T any](t *testing.T, got ran) T {
 
 func TestKernelShowCountsAForeignProgramsPort(t *testing.T) {
 	needSeeding(t)
-	port, _ := foreign(t)
+	port := foreign(t)
 	got := run(t, "brokerlab", "kernel", "show", "--port", port, "--format", "json")
 	counts := decoded[[]kernelCounts](t, got)
 	if got.code != 0 || len(counts) != 1 {
@@ -106,7 +107,7 @@ func TestKernelShowCountsAForeignProgramsPort(t *testing.T) {
 
 func TestKernelShowWithoutBPFSaysAtEveryNumberThatItIsALowerBound(t *testing.T) {
 	t.Setenv(kernel.EnvOff, "bpf")
-	port, _ := foreign(t)
+	port := foreign(t)
 	got := run(t, "brokerlab", "kernel", "show", "--port", port)
 	if got.code != 0 || !strings.HasPrefix(got.out, "polled from the kernel's socket table: lower bound (") {
 		t.Fatalf("show = %+v, want its source first", got)
@@ -159,7 +160,7 @@ func TestKernelCommandsRefuseWhatTheyCannotDo(t *testing.T) {
 
 func TestKernelWatchPrintsALineACount(t *testing.T) {
 	t.Setenv(kernel.EnvOff, "bpf")
-	port, _ := foreign(t)
+	port := foreign(t)
 	got := run(t, "brokerlab", "kernel", "watch", "--port", port, "--count", "3", "--interval", "1ms")
 	lines := strings.Split(strings.TrimSpace(got.out), "\n")
 	if got.code != 0 || len(lines) != 3 {
@@ -174,6 +175,37 @@ func TestKernelWatchPrintsALineACount(t *testing.T) {
 	lines = strings.Split(strings.TrimSpace(got.out), "\n")
 	if got.code != 0 || len(lines) != 2 || !json.Valid([]byte(lines[0])) {
 		t.Errorf("watch as JSON = %+v, want two documents on two lines", got)
+	}
+}
+
+func TestKernelWatchRefreshesATerminalInPlace(t *testing.T) {
+	t.Setenv(kernel.EnvOff, "bpf")
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = master.Close() })
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Skip(err)
+	}
+	if err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Skip(err)
+	}
+	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	var errout bytes.Buffer
+	args := []string{"brokerlab", "kernel", "watch", "--port", "1", "--count", "2", "--interval", "1ms"}
+	code := Run(t.Context(), args, Env{Stdout: terminal, Stderr: &errout})
+	if err = terminal.Close(); code != 0 || err != nil {
+		t.Fatalf("watch = %d, %q, %v", code, errout.String(), err)
+	}
+	shown := make([]byte, 1<<16)
+	n, err := master.Read(shown)
+	if err != nil || !strings.HasPrefix(string(shown[:n]), refresh+"polled from") {
+		t.Errorf("terminal shows %q, %v, want a cleared screen and the counts", shown[:n], err)
 	}
 }
 
