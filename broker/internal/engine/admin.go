@@ -184,7 +184,8 @@ func nameless(topics []kmsg.DeleteTopicsResponseTopic) {
 	}
 }
 
-// admitCreatePartitions bounds the count, which the data plane believes. It goes to the controller.
+// admitCreatePartitions bounds the count, which the data plane believes, and refuses one that is no increase. It goes
+// to the controller.
 func admitCreatePartitions(e *Engine, req *kmsg.CreatePartitionsRequest) (passage, error) {
 	total, more := 0, 0
 	for i := range req.Topics {
@@ -199,10 +200,16 @@ func admitCreatePartitions(e *Engine, req *kmsg.CreatePartitionsRequest) (passag
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		var v verdict
-		if total > maxNewPartitions {
+		switch now := e.topics.size(t.Topic); {
+		case total > maxNewPartitions:
 			v = verdict{kerr.PolicyViolation, "Unable to perform excessively large batch operation."}
-		} else if full {
+		case full:
 			v = e.tooManyPartitions()
+		case now > 0 && int(t.Count) == now:
+			v = verdict{kerr.InvalidPartitions, fmt.Sprintf("Topic already has %d partition(s).", now)}
+		case int(t.Count) < now:
+			v = verdict{kerr.InvalidPartitions, fmt.Sprintf(
+				"The topic %s currently has %d partition(s); %d would not be an increase.", t.Topic, now, t.Count)}
 		}
 		for j := 0; j < len(t.Assignment) && v.err == nil; j++ {
 			v = e.checkReplicas(t.Assignment[j].Replicas)

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
@@ -308,6 +309,24 @@ func TestAStopThatSavedNothingIsNotClean(t *testing.T) {
 	}
 	if err := e.Close(); err == nil {
 		t.Error("Close() = nil, want to hear that the state was not saved")
+	}
+}
+
+func TestPropertiesThatWereTakenOutAreForgotten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, configs := range []map[string]string{{"message.max.bytes": "100"}, nil} {
+		e := openEngine(t, Options{NodeID: 1, Dir: dir, BrokerConfigs: configs})
+		if _, ok := e.TopicID("t"); !ok {
+			createTopic(t, e, "t", 1)
+		}
+		code := ask[*kmsg.ProduceResponse](t, e, produce(9, "t", 0, goodBatch(10))).Topics[0].Partitions[0].ErrorCode
+		if want := map[bool]int16{true: kerr.MessageTooLarge.Code}[configs != nil]; code != want {
+			t.Errorf("with %v a produce = error %d, want %d", configs, code, want)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

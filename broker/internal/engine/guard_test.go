@@ -134,7 +134,17 @@ func TestPartitionsAreAddedWithinBounds(t *testing.T) {
 	t.Parallel()
 	e := openEngine(t, Options{NodeID: 5})
 	createTopic(t, e, "t", 1)
-	for count, want := range map[int32]int16{3: 0, 2_000_000_000: kerr.PolicyViolation.Code} {
+	for _, test := range []struct {
+		count int32
+		want  int16
+	}{
+		{2_000_000_000, kerr.PolicyViolation.Code},
+		{3, 0},
+		{3, kerr.InvalidPartitions.Code},
+		{2, kerr.InvalidPartitions.Code},
+		{-1, kerr.InvalidPartitions.Code},
+	} {
+		count, want := test.count, test.want
 		req := kmsg.NewPtrCreatePartitionsRequest()
 		req.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: "t", Count: count}}
 		if got := ask[*kmsg.CreatePartitionsResponse](t, e, req).Topics[0].ErrorCode; got != want {

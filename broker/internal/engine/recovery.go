@@ -28,6 +28,7 @@ const (
 	cleanFile   = "engine.clean" // there after a clean stop and while nothing has been changed since
 	metaFile    = "meta.json"
 	windowsFile = "seq_windows.json"
+	configsFile = "broker_configs.json"
 	windowSlots = 5 // batches of a producer that are known to have been appended, as in Kafka
 )
 
@@ -70,6 +71,10 @@ func openDataDir(path, clusterID string, log *slog.Logger) (_ *dataDir, err erro
 	used, err := checkCluster(path, clusterID)
 	if err != nil || !used {
 		return d, err
+	}
+	// kfake would go on with properties that were taken out of the broker's configuration.
+	if err = os.Remove(filepath.Join(path, configsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("forget the configuration before: %w", err)
 	}
 	err = os.Remove(filepath.Join(path, cleanFile))
 	switch {

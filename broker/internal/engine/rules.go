@@ -8,8 +8,11 @@ import (
 // absent never reaches the data plane: those about security, quotas, features and the connection itself are the front
 // door's, telemetry is served by no broker without a receiver for it, DescribeQuorum and replication have no engine.
 //
-// What differs from Kafka and is not corrected here: ThrottleMillis is 0; OffsetForLeaderEpoch and the epochs that
-// Fetch compares count the engine's starts; CreatePartitions to the count that there is succeeds.
+// What differs from Kafka and is not corrected here:
+//   - Leader epochs count the engine's starts too.
+//   - A kill between the markers of one transaction commits it in part; compaction is not safe from a kill either.
+//   - After a kill, records that DeleteRecords removed from a segment that goes on are there again.
+//   - Producer ids without a transactional id are never forgotten.
 func rules() map[int16]rule {
 	return map[int16]rule{
 		int16(kmsg.Produce):     {counted: true, admit: on(admitProduce)},
