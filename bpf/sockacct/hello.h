@@ -3,7 +3,11 @@
 // TLS or not, by the first payload bytes: 16 03 0x, a length of at most 0x40ff, 01 (a handshake
 // record with a ClientHello). A Kafka request begins with its length, and 0x1603.... would be 369
 // MB. Bytes are matched one by one, so a hello may be cut anywhere; retransmitted and reordered
-// segments are placed by their offset in the stream.
+// segments are placed by their offset in the stream. Six bytes that are both cut and reordered go by
+// unseen, and the connection becomes unknown.
+//
+// Packets are seen before TCP has checked them: a client that sends segments which TCP will drop
+// (a wrong checksum, say) can deceive about its own connection, and about no other.
 #pragma once
 
 #include "count.h"
@@ -158,7 +162,7 @@ static __always_inline void read_hello(struct __sk_buff *skb, struct bpf_sock *s
 	__s64 at = (__s64)tp->bytes_received + (__s32)(p.seq - tp->rcv_nxt);
 	if (at > hello) {
 		if (tp->bytes_received <= hello)
-			return; /* a gap: what is missing will be sent again */
+			return; /* reordered: what comes before it is still on its way */
 		lose(LOST_VERDICT);
 		count_verdict(c, UNKNOWN);
 		return;

@@ -118,8 +118,9 @@ int on_egress(struct __sk_buff *skb)
 	return 1;
 }
 
-/* A server's end of a connection of a watched port, or 0. What a tcp iterator meets otherwise: listeners, clients' ends,
- * TIME_WAIT and half-open ones that are no full sockets, and ends that are closed already. */
+/* A server's end of a connection of a watched port, or 0. What a tcp iterator meets otherwise:
+ * listeners, clients' ends, TIME_WAIT and half-open ones that are no full sockets, and ends that
+ * are closed already. */
 static __always_inline struct tcp_sock *watched_sock(struct sock_common *skc)
 {
 	__u8 state = skc->skc_state;
