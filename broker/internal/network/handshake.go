@@ -78,7 +78,10 @@ func (l *loop) handshaken(c *Conn, err error) {
 	c.tlsInfo.Store(l.server.describe(&state))
 	l.open(c, &state)
 	l.server.fields.forgetHandshake(s.tls)
-	l.server.fields.dropBuffers(s.tls)
+	if err := l.server.fields.dropBuffers(s.tls); err != nil {
+		l.close(c, ReasonTLSFailed, err)
+		return
+	}
 	l.serve(c)
 }
 

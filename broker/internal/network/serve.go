@@ -28,7 +28,6 @@ var (
 	errNegativeSize = errors.New("frame size is not positive")
 	errOversize     = errors.New("frame is over the limit")
 	errNotReading   = errors.New("client does not read what TLS has to send")
-	errUnfinished   = errors.New("unfinished handshake message after the handshake")
 )
 
 // serve reads until a frame is handed over, the connection ends, or the socket
@@ -224,11 +223,11 @@ func (l *loop) decrypt(c *Conn) (reason Reason, err error) {
 		fields.lendRecordBuffer(s.tls, l.record)
 		n, err := s.tls.Read(l.plain)
 		c.receive(l.plain[:n])
-		unfinished := fields.dropBuffers(s.tls)
+		dropErr := fields.dropBuffers(s.tls)
 		switch {
-		case errors.As(err, new(wouldBlockError)) || err == nil:
-			if unfinished > maxPostHandshake {
-				return ReasonTLSFailed, errUnfinished
+		case err == nil || errors.As(err, new(wouldBlockError)):
+			if dropErr != nil {
+				return ReasonTLSFailed, dropErr
 			}
 		case errors.Is(err, io.EOF):
 			c.ended = true

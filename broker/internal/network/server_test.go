@@ -259,7 +259,16 @@ func TestCloseFromAnywhereWhileFramesFly(t *testing.T) {
 	keys := newPKI(t)
 	for _, l := range []Listener{{Protocol: Plaintext}, keys.tlsListener()} {
 		t.Run(l.Protocol.String(), func(t *testing.T) {
-			handler := &echo{onFrame: func(c *Conn, frame []byte) { go c.Reply(framed(frame)) }}
+			// The count of each connection has no lock: Open, Frame and Closed
+			// are one after another.
+			handler := &echo{
+				onOpen: func(c *Conn, _ *tls.ConnectionState) { c.SetState(new(int)) },
+				onFrame: func(c *Conn, frame []byte) {
+					*c.State().(*int)++
+					go c.Reply(framed(frame))
+				},
+				onClosed: func(c *Conn, _ Reason) { *c.State().(*int) = -1 },
+			}
 			s := serve(t, handler, l)
 			var wg sync.WaitGroup
 			stop := make(chan struct{})
@@ -422,6 +431,21 @@ func TestAServerThatWasNeverStartedLeavesNothing(t *testing.T) {
 func TestCryptoTLSHasTheFieldsThatIdleConnectionsDrop(t *testing.T) {
 	if _, err := findTLSFields(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestTLSWorksWithoutTheFieldsThatIdleConnectionsDrop(t *testing.T) {
+	keys := newPKI(t)
+	s := serve(t, &echo{}, keys.tlsListener())
+	s.fields = tlsFields{} // as if a Go release had renamed them
+	var conns []*tls.Conn
+	for range 10 {
+		conns = append(conns, s.dialTLS(t, keys.clientConfig()))
+	}
+	for i := range 5 {
+		for _, conn := range conns {
+			roundTrip(t, conn, make([]byte, 1+i*20_000))
+		}
 	}
 }
 

@@ -10,11 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPostHandshake is how many bytes of an unfinished handshake message a
-// client may leave behind once its handshake is over. All it may send is a
-// KeyUpdate of five bytes.
-const maxPostHandshake = 64
-
 // wouldBlockError tells crypto/tls that there is no whole record yet. It is a
 // temporary [net.Error], after which a read may be tried again.
 type wouldBlockError struct{}

@@ -33,6 +33,7 @@ type echo struct {
 	opened, closed atomic.Int64
 	onOpen         func(*Conn, *tls.ConnectionState)
 	onFrame        func(*Conn, []byte) // instead of the echo
+	onClosed       func(*Conn, Reason)
 
 	mu      sync.Mutex
 	reasons map[Reason]int
@@ -53,7 +54,10 @@ func (e *echo) Frame(c *Conn, frame []byte) {
 	c.Reply(framed(frame))
 }
 
-func (e *echo) Closed(_ *Conn, reason Reason) {
+func (e *echo) Closed(c *Conn, reason Reason) {
+	if e.onClosed != nil {
+		e.onClosed(c, reason)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.reasons == nil {

@@ -4,9 +4,20 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"reflect"
 	"unsafe"
+)
+
+// maxPostHandshake is how many bytes of an unfinished handshake message a
+// client may leave behind once its handshake is over. All it may send is a
+// KeyUpdate of five bytes.
+const maxPostHandshake = 64
+
+var (
+	errHalfRead   = errors.New("record is read in part")
+	errUnfinished = errors.New("unfinished handshake message after the handshake")
 )
 
 // tlsFields are the offsets in crypto/tls's Conn of what an idle connection
@@ -53,6 +64,9 @@ func findTLSFields() (tlsFields, error) {
 		}
 		*want.offset = field.Offset
 	}
+	if f.rawInput == 0 || f.input == 0 {
+		f.rawInput, f.input = 0, 0 // of no use, and no safe one, without each other
+	}
 	if missing != nil {
 		return f, fmt.Errorf("crypto/tls.Conn has no fields %v of the expected types", missing)
 	}
@@ -83,7 +97,8 @@ func (f *tlsFields) forgetHandshake(conn *tls.Conn) {
 	clearField[[][]*x509.Certificate](conn, f.verifiedChains)
 }
 
-// lendRecordBuffer gives conn memory to read its next record into.
+// lendRecordBuffer gives conn memory to read its next record into. It must be
+// taken back by dropBuffers before another connection gets it.
 func (f *tlsFields) lendRecordBuffer(conn *tls.Conn, memory []byte) {
 	if raw := field[bytes.Buffer](conn, f.rawInput); raw != nil && raw.Len() == 0 {
 		*raw = *bytes.NewBuffer(memory[:0])
@@ -91,20 +106,27 @@ func (f *tlsFields) lendRecordBuffer(conn *tls.Conn, memory []byte) {
 }
 
 // dropBuffers takes away the memory of records that are read and of handshake
-// messages that are handled. It reports how many bytes of an unfinished
-// handshake message are left.
-func (f *tlsFields) dropBuffers(conn *tls.Conn) (unfinished int) {
-	input := field[bytes.Reader](conn, f.input)
-	if raw := field[bytes.Buffer](conn, f.rawInput); raw != nil && raw.Len() == 0 && input != nil && input.Len() == 0 {
+// messages that are handled. An error means that crypto/tls keeps what it
+// should not: the connection must not be read from again.
+func (f *tlsFields) dropBuffers(conn *tls.Conn) error {
+	raw, input := field[bytes.Buffer](conn, f.rawInput), field[bytes.Reader](conn, f.input)
+	if raw != nil && input != nil {
+		left := raw.Len() + input.Len()
 		*raw = bytes.Buffer{}
 		input.Reset(nil)
+		if left > 0 {
+			return fmt.Errorf("%w: %d bytes", errHalfRead, left)
+		}
 	}
 	hand := field[bytes.Buffer](conn, f.hand)
 	if hand == nil {
-		return 0
+		return nil
 	}
 	if hand.Len() == 0 {
 		*hand = bytes.Buffer{}
 	}
-	return hand.Len()
+	if hand.Len() > maxPostHandshake {
+		return fmt.Errorf("%w: %d bytes", errUnfinished, hand.Len())
+	}
+	return nil
 }
