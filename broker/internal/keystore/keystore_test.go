@@ -377,27 +377,23 @@ func TestStoresOfThisMachinesKeytoolLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts several JVMs")
 	}
-	for _, tool := range []string{"keytool", "openssl"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip(err)
-		}
+	if _, err := exec.LookPath("keytool"); err != nil {
+		t.Skip(err)
 	}
 	dir := t.TempDir()
-	for _, storeType := range []string{"JKS", "PKCS12"} {
-		for _, algorithm := range [][]string{{"RSA", "-keysize", "2048"}, {"EC", "-groupname", "secp384r1"}, {"Ed25519"}} {
-			path := filepath.Join(dir, storeType+algorithm[0])
-			args := append([]string{"-genkeypair", "-alias", "a", "-dname", "CN=ä, O=x", "-storetype", storeType, "-keystore", path, "-storepass", "pass1word", "-keypass", "pass1word", "-keyalg"}, algorithm...)
-			if out, err := exec.CommandContext(t.Context(), "keytool", args...).CombinedOutput(); err != nil {
-				t.Fatalf("keytool: %v\n%s", err, out)
-			}
-			c, err := keystore.LoadIdentity(keystore.Store{Location: path, Password: "pass1word"})
-			if err != nil {
-				t.Errorf("%s %s: %v", storeType, algorithm[0], err)
-				continue
-			}
-			if got := keystore.DistinguishedName(c.Leaf); !strings.HasSuffix(got, ",O=x") {
-				t.Errorf("%s %s: subject %q", storeType, algorithm[0], got)
-			}
+	for _, kind := range [][]string{{"JKS", "-keyalg", "EC", "-groupname", "secp384r1"}, {"PKCS12", "-keyalg", "RSA", "-keysize", "2048"}, {"PKCS12", "-keyalg", "Ed25519"}} {
+		path := filepath.Join(dir, strings.Join(kind, ""))
+		args := append([]string{"-genkeypair", "-alias", "a", "-dname", "CN=a, O=x", "-keystore", path, "-storepass", "pass1word", "-keypass", "pass1word", "-storetype"}, kind...)
+		if out, err := exec.CommandContext(t.Context(), "keytool", args...).CombinedOutput(); err != nil {
+			t.Fatalf("keytool: %v\n%s", err, out)
+		}
+		c, err := keystore.LoadIdentity(keystore.Store{Location: path, Password: "pass1word"})
+		if err != nil {
+			t.Errorf("%v: %v", kind, err)
+			continue
+		}
+		if got := keystore.DistinguishedName(c.Leaf); got != "CN=a,O=x" {
+			t.Errorf("%v: subject %q, want CN=a,O=x", kind, got)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,22 +25,38 @@ const (
 	invalidScram          = "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256"
 )
 
+type credentialKey struct{ mechanism, user string }
+
+// credentials are derived once: that takes thousands of hashes each.
+var credentials = sync.OnceValues(func() (map[credentialKey]scram.StoredCredentials, error) {
+	stored := map[credentialKey]scram.StoredCredentials{}
+	for _, m := range []string{sasl.ScramSHA256, sasl.ScramSHA512} {
+		for user, password := range map[string]string{"alice": "alice-secret", "bob": "bob-secret", "a=b,c": "odd", "weak": "weak"} {
+			iterations := 4096
+			if user == "weak" {
+				iterations--
+			}
+			c, err := credential(m, password, iterations)
+			if err != nil {
+				return nil, err
+			}
+			stored[credentialKey{m, user}] = c
+		}
+	}
+	return stored, nil
+})
+
 // credential derives what a broker stores of a password.
-func credential(t *testing.T, mechanism, password string, iterations int) scram.StoredCredentials {
-	t.Helper()
+func credential(mechanism, password string, iterations int) (scram.StoredCredentials, error) {
 	generator := scram.HashGeneratorFcn(sha256.New)
 	if mechanism == sasl.ScramSHA512 {
 		generator = sha512.New
 	}
 	client, err := generator.NewClientUnprepped("", password, "")
 	if err != nil {
-		t.Fatal(err)
+		return scram.StoredCredentials{}, err
 	}
-	stored, err := client.GetStoredCredentialsWithError(scram.KeyFactors{Salt: "salt of " + mechanism, Iters: iterations})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return stored
+	return client.GetStoredCredentialsWithError(scram.KeyFactors{Salt: "salt of " + mechanism, Iters: iterations})
 }
 
 // client makes a SCRAM client's messages.
@@ -59,19 +76,15 @@ func client(t *testing.T, mechanism, user, password, authz string) *scram.Client
 // newServer knows alice and bob by every mechanism; weak has too few iterations.
 func newServer(t *testing.T, maxReauth time.Duration) *sasl.Server {
 	t.Helper()
-	type key struct{ mechanism, user string }
-	stored := map[key]scram.StoredCredentials{}
-	for _, m := range []string{sasl.ScramSHA256, sasl.ScramSHA512} {
-		stored[key{m, "alice"}] = credential(t, m, "alice-secret", 4096)
-		stored[key{m, "bob"}] = credential(t, m, "bob-secret", 4096)
-		stored[key{m, "a=b,c"}] = credential(t, m, "odd", 4096)
-		stored[key{m, "weak"}] = credential(t, m, "weak", 4095)
+	stored, err := credentials()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return sasl.NewServer(sasl.Options{
 		Mechanisms: map[string][]string{listener: sasl.Supported(), "INTERNAL": {sasl.Plain, "GSSAPI"}},
 		Plain:      map[string]map[string]string{listener: {"alice": "alice-secret", "bob": "bob-secret", "empty": ""}},
 		Scram: func(mechanism, user string) (salt, storedKey, serverKey []byte, iterations int, ok bool) {
-			c, ok := stored[key{mechanism, user}]
+			c, ok := stored[credentialKey{mechanism, user}]
 			return []byte(c.Salt), c.StoredKey, c.ServerKey, c.Iters, ok
 		},
 		MaxReauth: func(l, _ string) time.Duration {
