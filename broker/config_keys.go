@@ -36,7 +36,7 @@ func (l *loading) classify(c *Config, controllers []string, strict bool) {
 			l.problem(key, "%s", reason)
 			continue
 		}
-		known, note := useOf(key, rest, listener, prefixed, names, controllers)
+		known, note := useOf(key, value, rest, listener, prefixed, names, controllers)
 		switch {
 		case note != "":
 			l.warn(key, "%s", note)
@@ -60,17 +60,17 @@ const (
 )
 
 // useOf judges a key. A note says why a known one has no effect as it is written.
-func useOf(key, rest, listener string, prefixed bool, listeners, controllers []string) (kind use, note string) {
+func useOf(key, value, rest, listener string, prefixed bool, listeners, controllers []string) (kind use, note string) {
 	name, mechanism := withoutMechanism(rest)
 	perListener, ours := obeyed(name)
 	if !prefixed {
 		switch {
 		case name == "sasl.jaas.config" && mechanism == "":
 			return used, "has no effect: the mechanism must stand before it, as in plain.sasl.jaas.config"
-		case ours && (mechanism == "" || name == "sasl.jaas.config"), slices.Contains(engine.Obeys(), key):
+		case ours, slices.Contains(engine.Obeys(), key):
 			return used, ""
 		}
-		return kafkas(key), ""
+		return kafkas(key), unenforced(key, value)
 	}
 	upper := strings.ToUpper(listener)
 	_, kafkaKnows := kafkaconfig.Resolve(key)
@@ -92,6 +92,22 @@ func useOf(key, rest, listener string, prefixed bool, listeners, controllers []s
 		return used, ""
 	}
 	return useless, ""
+}
+
+// unenforced warns of a property that forbids something in Kafka, and nothing
+// here.
+func unenforced(name, value string) string {
+	switch name {
+	case "delete.topic.enable":
+		if strings.EqualFold(value, "false") {
+			return "has no effect: topics can be deleted"
+		}
+	case "create.topic.policy.class.name", "alter.config.policy.class.name":
+		if value != "" {
+			return "has no effect: Java classes cannot be loaded, and nothing is refused by policy"
+		}
+	}
+	return ""
 }
 
 // withoutMechanism takes a SASL mechanism off a key.

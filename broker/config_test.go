@@ -222,6 +222,8 @@ func TestKeysWithoutEffectAreWarnedOf(t *testing.T) {
 		"listener.name.other.num.network.threads=5":         "there is no listener OTHER",
 		"listener.name.PLAINTEXT.num.network.threads=5":     "must be in lower case",
 		"sasl.jaas.config=a required;":                      "the mechanism must stand before it",
+		"delete.topic.enable=false":                         "topics can be deleted",
+		"create.topic.policy.class.name=com.example":        "nothing is refused by policy",
 		"default.replication.factor=3":                      "3 is not possible with one broker",
 		"node.id=1\nnode.id=2":                              "given before at server.properties:1",
 		"listeners=SASL_SSL://:9093\nsasl.enabled.mechanisms=SCRAM-SHA-256\nssl.client.auth=required\n" + withTLS: "only listener.name.sasl_ssl.ssl.client.auth counts",
