@@ -103,6 +103,7 @@ func startChild(t *testing.T, dir string, env ...string) (*exec.Cmd, *bufio.Scan
 }
 
 func TestAcknowledgedChangesSurviveKill(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	acked := map[string]bool{}
 	for round := range 3 {
@@ -139,6 +140,7 @@ func TestAcknowledgedChangesSurviveKill(t *testing.T) {
 }
 
 func TestKillAtAnyMomentLeavesALogThatOpens(t *testing.T) {
+	t.Parallel()
 	for _, millis := range []int{0, 5, 10, 15, 20, 30, 50, 80} {
 		after := time.Duration(millis) * time.Millisecond
 		dir := t.TempDir()
@@ -166,6 +168,7 @@ func TestKillAtAnyMomentLeavesALogThatOpens(t *testing.T) {
 
 // A batch that was being written when the machine stopped is not there, whatever is left of its bytes.
 func TestTornTailIsCutOff(t *testing.T) {
+	t.Parallel()
 	for _, torn := range []struct {
 		name string
 		tear func(t *testing.T, f *os.File, size int64)
@@ -190,6 +193,7 @@ func TestTornTailIsCutOff(t *testing.T) {
 		}},
 	} {
 		t.Run(torn.name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			cmd, lines := startChild(t, dir)
 			var acked []string
@@ -244,6 +248,7 @@ func TestTornTailIsCutOff(t *testing.T) {
 }
 
 func TestNothingIsAcknowledgedThatDidNotReachTheDisk(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cmd, lines := startChild(t, dir, limitEnv+"=16384")
 	var acked []string
@@ -274,6 +279,7 @@ func TestNothingIsAcknowledgedThatDidNotReachTheDisk(t *testing.T) {
 }
 
 func TestUnknownRecordStopsTheStore(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, Options{Dir: dir})
 	future := []byte{0, 2, 4, 3, 1, 99, 0, 0}

@@ -36,6 +36,7 @@ func alice() SetScram {
 }
 
 func TestAppendIsInTheImageWhenItReturns(t *testing.T) {
+	t.Parallel()
 	s := open(t, Options{})
 	if err := s.Append(t.Context(), alice()); err != nil {
 		t.Fatal(err)
@@ -47,6 +48,7 @@ func TestAppendIsInTheImageWhenItReturns(t *testing.T) {
 }
 
 func TestRestartBringsBackEveryAcknowledgedChange(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "metadata")
 	s := open(t, Options{Dir: dir, NodeID: 3})
 	var wg sync.WaitGroup
@@ -72,6 +74,7 @@ func TestRestartBringsBackEveryAcknowledgedChange(t *testing.T) {
 }
 
 func TestFolderIsForOneStore(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	open(t, Options{Dir: dir})
 	if _, err := Open(t.Context(), Options{Dir: dir}); !errors.Is(err, ErrInUse) {
@@ -80,6 +83,7 @@ func TestFolderIsForOneStore(t *testing.T) {
 }
 
 func TestLogOfAnotherClusterIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, Options{Dir: dir, ClusterID: "ours"})
 	if err := s.Close(); err != nil {
@@ -94,6 +98,7 @@ func TestLogOfAnotherClusterIsRefused(t *testing.T) {
 }
 
 func TestNewLogBeginsAsToldAndOnlyOnce(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for range 2 {
 		s := open(t, Options{Dir: dir, Bootstrap: []Record{SetFeature{Name: MetadataVersion, Level: 20}}})
@@ -110,6 +115,7 @@ func TestNewLogBeginsAsToldAndOnlyOnce(t *testing.T) {
 }
 
 func TestWaitingChangesShareABatch(t *testing.T) {
+	t.Parallel()
 	s := open(t, Options{})
 	const appenders = 200
 	var batches atomic.Int64
@@ -146,6 +152,7 @@ func TestWaitingChangesShareABatch(t *testing.T) {
 }
 
 func TestUpdateAsksAgainWhenAnotherChangeWon(t *testing.T) {
+	t.Parallel()
 	s := open(t, Options{})
 	if err := s.Append(t.Context(), alice()); err != nil {
 		t.Fatal(err)
@@ -176,6 +183,7 @@ func TestUpdateAsksAgainWhenAnotherChangeWon(t *testing.T) {
 var errNobody = errors.New("nobody there")
 
 func TestOfManyRemovalsOneSucceeds(t *testing.T) {
+	t.Parallel()
 	s := open(t, Options{})
 	if err := s.Append(t.Context(), alice()); err != nil {
 		t.Fatal(err)
@@ -199,6 +207,7 @@ func TestOfManyRemovalsOneSucceeds(t *testing.T) {
 }
 
 func TestReadersSeeWholeChangesOnly(t *testing.T) {
+	t.Parallel()
 	s := open(t, Options{})
 	done := make(chan struct{})
 	var readers sync.WaitGroup
@@ -234,6 +243,7 @@ func TestReadersSeeWholeChangesOnly(t *testing.T) {
 }
 
 func TestClosedStoreAnswers(t *testing.T) {
+	t.Parallel()
 	s := open(t, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

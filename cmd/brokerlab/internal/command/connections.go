@@ -64,6 +64,7 @@ printed, and an error of each that did not goes to standard error.`,
 	f.StringVar(&o.software, "software", "", "only clients of this software `name` (with --wide)")
 	f.Int32SliceVar(&o.nodes, "node", nil, "ask only the broker of this `id`; may be repeated")
 	f.Int16Var(&o.listKey, "api-key", 0, "the API `key` of ListClientConnections on brokers that moved it (list.client.connections.api.key)")
+	f.Lookup("node").DefValue = "" // all
 	f.BoolVar(&o.wide, "wide", false, "show all that is known of each connection, with its source")
 	addFormat(c, &o.format)
 	return c
