@@ -14,7 +14,7 @@ import (
 var _ = Describe("The list of connections", Label("listing"), func() {
 	It("shows 5,000 sockets that never finish a handshake until they idle out, while others are served", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/16", "10.2.0.0/24"),
-			stage.Broker("connections.max.idle.ms=5000", "socket.listen.backlog.size=4096"))
+			stage.Broker("connections.max.idle.ms=8000", "socket.listen.backlog.size=4096"))
 		steady := s.Group("10.2.0.0/24", "SSL", "alice", 20)
 		steady.Behaviour, steady.Every = fleet.Metadata, 100*time.Millisecond
 		served := s.Fleet(ctx, steady)
@@ -27,8 +27,9 @@ var _ = Describe("The list of connections", Label("listing"), func() {
 		half.Behaviour = fleet.HalfHello
 		hostile := s.Fleet(ctx, silent, half)
 		Expect(hostile.FirstError()).NotTo(HaveOccurred())
-		rows := s.Connections(ctx)
-		Expect(differences(append(hostile.Up(), served.Up()...), rows)).To(BeEmpty())
+		Eventually(func() []string { return differences(append(hostile.Up(), served.Up()...), s.Connections(ctx)) }).
+			WithContext(ctx).WithTimeout(30*time.Second).Should(BeEmpty(), "all are accepted and listed")
+		report.Attach(report.Figure{Name: "of them listed at once", Value: float64(hostile.UpCount())})
 		Expect(s.Reconcile(ctx)).To(stage.BeExplained())
 		late := s.Fleet(ctx, s.Group("10.2.0.0/24", "SSL", "bob", 20))
 		Expect(late.FirstError()).NotTo(HaveOccurred(), "clients that come now are served")

@@ -37,10 +37,10 @@ func (w world) expectAsBefore() {
 	Eventually(openFiles).WithTimeout(10*time.Second).Should(BeNumerically("<=", w.files), "file descriptors are left")
 }
 
+// openFiles counts this process's file descriptors; -1 where there is no /proc.
 func openFiles() int {
-	names, err := os.ReadDir("/proc/self/fd")
-	Expect(err).NotTo(HaveOccurred())
-	return len(names) - 1 // the folder just read
+	names, _ := os.ReadDir("/proc/self/fd") // nothing to compare then, before or after
+	return len(names) - 1                   // the folder just read
 }
 
 // ours are the stacks of goroutines that run code of this module or of a library that it starts things in, by goroutine.
