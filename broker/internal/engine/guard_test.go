@@ -511,3 +511,30 @@ func TestEveryRuleIsForAnAPIThatIsOffered(t *testing.T) {
 		}
 	}
 }
+
+func TestProducerIDsThatWriteNothingCostNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	e := openEngine(t, Options{NodeID: 1, Dir: dir})
+	createTopic(t, e, "t", 1)
+	seen := map[int64]bool{}
+	for range 100 {
+		resp := ask[*kmsg.InitProducerIDResponse](t, e, kmsg.NewPtrInitProducerIDRequest())
+		if resp.ErrorCode != 0 || resp.ProducerID < 0 || resp.ProducerEpoch != 0 || seen[resp.ProducerID] {
+			t.Fatalf("InitProducerID = error %d, id %d, epoch %d", resp.ErrorCode, resp.ProducerID, resp.ProducerEpoch)
+		}
+		seen[resp.ProducerID] = true
+	}
+	if info, err := os.Stat(filepath.Join(dir, pidsFile)); err == nil && info.Size() > 0 {
+		t.Errorf("%d bytes were kept for producers that wrote nothing", info.Size())
+	}
+	for id := range seen {
+		for i, sequence := range []int32{0, 10, 10} {
+			p := ask[*kmsg.ProduceResponse](t, e, produce(9, "t", 0, makeBatch(10, id, 0, sequence))).Topics[0].Partitions[0]
+			if want := int64(min(i, 1) * 10); p.ErrorCode != 0 || p.BaseOffset != want {
+				t.Errorf("batch %d = error %d at %d, want it at %d", i, p.ErrorCode, p.BaseOffset, want)
+			}
+		}
+		break
+	}
+}

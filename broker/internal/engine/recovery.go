@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -29,6 +30,7 @@ const (
 	metaFile    = "meta.json"
 	windowsFile = "seq_windows.json"
 	configsFile = "broker_configs.json"
+	pidsFile    = "pids.log"
 	windowSlots = 5 // batches of a producer that are known to have been appended, as in Kafka
 )
 
@@ -219,6 +221,9 @@ func (p *producers) read(path string) error {
 
 // write leaves the windows where kfake looks for them.
 func (p *producers) write(path string) error {
+	if err := p.introduce(filepath.Join(path, pidsFile)); err != nil {
+		return err
+	}
 	raw, err := json.Marshal(struct {
 		Version int          `json:"version"`
 		Windows []*seqWindow `json:"windows"`
@@ -231,6 +236,84 @@ func (p *producers) write(path string) error {
 		return err
 	}
 	return os.Rename(file+".tmp", file)
+}
+
+// pidEntry is what of an entry of kfake's log of producer ids is needed here.
+type pidEntry struct {
+	Type  string `json:"type"`
+	PID   int64  `json:"pid"`
+	Epoch int16  `json:"epoch"`
+}
+
+// introduce adds the producers that have windows but are not in kfake's log of producer ids, which would skip their
+// windows. A torn entry at its end is cut off: what kfake appends behind one is lost.
+func (p *producers) introduce(file string) error {
+	raw, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	known := map[int64]bool{}
+	whole := 0
+	for {
+		data, next, ok := readLogEntry(raw, whole)
+		if !ok {
+			break
+		}
+		var entry pidEntry
+		if json.Unmarshal(data, &entry) == nil {
+			known[entry.PID] = true
+		}
+		whole = next
+	}
+	raw = raw[:whole]
+	for _, w := range p.windows {
+		if known[w.PID] {
+			continue
+		}
+		known[w.PID] = true
+		data, err := json.Marshal(pidEntry{"init", w.PID, w.Epoch})
+		if err != nil {
+			return err
+		}
+		raw = appendLogEntry(raw, data)
+	}
+	if err := os.WriteFile(file+".tmp", raw, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".tmp", file)
+}
+
+// An entry of kfake's logs is its length, a checksum and a version, all little-endian, before its data. The length
+// counts the version too, the checksum covers version and data.
+const (
+	entryCRCAt     = 4
+	entryVersionAt = 8
+	entryDataAt    = 10
+	entryVersion   = 1
+)
+
+// readLogEntry returns the data of the entry at an offset and where the next one starts.
+func readLogEntry(raw []byte, at int) (data []byte, next int, ok bool) {
+	if len(raw)-at < entryDataAt {
+		return nil, at, false
+	}
+	b := raw[at:]
+	size := int64(binary.LittleEndian.Uint32(b)) + entryVersionAt
+	if size < entryDataAt || size > int64(len(b)) {
+		return nil, at, false
+	}
+	if crc32.Checksum(b[entryVersionAt:size], crc32.MakeTable(crc32.Castagnoli)) != binary.LittleEndian.Uint32(b[entryCRCAt:]) {
+		return nil, at, false
+	}
+	return b[entryDataAt:size], at + int(size), true
+}
+
+func appendLogEntry(dst, data []byte) []byte {
+	body := binary.LittleEndian.AppendUint16(nil, entryVersion)
+	body = append(body, data...)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(body)))
+	dst = binary.LittleEndian.AppendUint32(dst, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+	return append(dst, body...)
 }
 
 // parsePartition takes the name of a partition's directory apart.

@@ -12,7 +12,7 @@ import (
 //   - Leader epochs count the engine's starts too.
 //   - A kill between the markers of one transaction commits it in part; compaction is not safe from a kill either.
 //   - After a kill, records that DeleteRecords removed from a segment that goes on are there again.
-//   - Producer ids without a transactional id are never forgotten.
+//   - Producer ids are never forgotten once a batch was written with them.
 func rules() map[int16]rule {
 	return map[int16]rule{
 		int16(kmsg.Produce):     {counted: true, admit: on(admitProduce)},
@@ -38,7 +38,7 @@ func rules() map[int16]rule {
 		int16(kmsg.CreatePartitions):     {admit: on(admitCreatePartitions)},
 		int16(kmsg.OffsetForLeaderEpoch): {},
 
-		int16(kmsg.InitProducerID):       {},
+		int16(kmsg.InitProducerID):       {admit: on(admitInitProducerID)},
 		int16(kmsg.AddPartitionsToTxn):   {},
 		int16(kmsg.AddOffsetsToTxn):      {},
 		int16(kmsg.EndTxn):               {},

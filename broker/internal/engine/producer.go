@@ -1,0 +1,19 @@
+package engine
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// admitInitProducerID gives ids for idempotent producers itself: the data plane would remember each for ever, whether
+// anything is written with it or not. It takes an id that it has not seen from the first batch.
+func admitInitProducerID(_ *Engine, req *kmsg.InitProducerIDRequest) (passage, error) {
+	if req.TransactionalID != nil {
+		return passage{req: req}, nil
+	}
+	resp, _ := req.ResponseKind().(*kmsg.InitProducerIDResponse)
+	resp.ProducerID, resp.ProducerEpoch = rand.Int64N(math.MaxInt64), 0 //nolint:gosec // an id, not a secret
+	return passage{answer: resp}, nil
+}
