@@ -140,8 +140,35 @@ func writeSecret(path string, text []byte) error {
 	return os.WriteFile(path, text, 0o600)
 }
 
+// hostsFile is the file of node names for a place with these families. Where there is only one, so have the names: a
+// Java client tries the first family that a name has and no other.
+func hostsFile(v4, v6 bool) string {
+	switch {
+	case v4 && !v6:
+		return "hosts.ipv4"
+	case v6 && !v4:
+		return "hosts.ipv6"
+	}
+	return "hosts"
+}
+
 // writeHosts names the nodes for every program that runs in the lab.
 func (h home) writeHosts(lab *topology.Lab) error {
+	for _, v4 := range []bool{false, true} {
+		for _, v6 := range []bool{false, true} {
+			text := hosts(lab, v4 || !v6, v6 || !v4)
+			if err := os.WriteFile(h.path(hostsFile(v4, v6)), []byte(text), 0o644); err != nil { //nolint:gosec // like /etc/hosts
+				return err
+			}
+		}
+	}
+	// Without this a program that asks for any other name would wait for the machine's name server, which it cannot reach.
+	const nobody = "# a lab has no DNS\nnameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
+	return os.WriteFile(h.path("resolv.conf"), []byte(nobody), 0o644) //nolint:gosec // like /etc/resolv.conf
+}
+
+// hosts is the text of a hosts file with addresses of these families.
+func hosts(lab *topology.Lab, v4, v6 bool) string {
 	var b strings.Builder
 	b.WriteString("127.0.0.1 localhost\n::1 localhost\n")
 	machine, _ := os.Hostname() // unknown: nothing asks for it
@@ -151,22 +178,25 @@ func (h home) writeHosts(lab *topology.Lab) error {
 	}
 	for i := range lab.Nodes {
 		for _, a := range lab.Nodes[i].Addresses {
-			fmt.Fprintf(&b, "%s %s\n", a, lab.Nodes[i].Name)
+			if a.Is4() && v4 || a.Is6() && v6 {
+				fmt.Fprintf(&b, "%s %s\n", a, lab.Nodes[i].Name)
+			}
 		}
 	}
-	if err := os.WriteFile(h.path("hosts"), []byte(b.String()), 0o644); err != nil { //nolint:gosec // like /etc/hosts
-		return err
-	}
-	// Without this a program that asks for any other name would wait for the machine's name server, which it cannot reach.
-	const nobody = "# a lab has no DNS\nnameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
-	return os.WriteFile(h.path("resolv.conf"), []byte(nobody), 0o644) //nolint:gosec // like /etc/resolv.conf
+	return b.String()
 }
 
-// view is what programs in the lab see of the machine's files: the lab's names, and no lab's namespaces, which they
-// would keep alive.
-func (h home) view() netns.View {
+// view is what programs in a node or subnet see of the machine's files: the lab's names, and no lab's namespaces, which
+// they would keep alive.
+func (h home) view(lab *topology.Lab, in string) netns.View {
+	v4, v6 := false, false
+	for _, m := range members(lab) {
+		for _, p := range m.prefixes {
+			v4, v6 = v4 || m.name == in && p.Addr().Is4(), v6 || m.name == in && p.Addr().Is6()
+		}
+	}
 	return netns.View{
-		Files: map[string]string{"/etc/hosts": h.path("hosts"), "/etc/resolv.conf": h.path("resolv.conf")},
+		Files: map[string]string{"/etc/hosts": h.path(hostsFile(v4, v6)), "/etc/resolv.conf": h.path("resolv.conf")},
 		Hide:  h.root(),
 	}
 }
@@ -174,7 +204,8 @@ func (h home) view() netns.View {
 // anonymous names the properties of a listener where nobody logs in.
 const anonymous = "anonymous"
 
-// writeClientProperties writes properties/LISTENER/USER.properties for every listener of the lab.
+// writeClientProperties writes properties/LISTENER/USER.properties for every listener of the lab, and beside it
+// USER.kcat, the same for kcat -F and other programs of librdkafka.
 func (h home) writeClientProperties(lab *topology.Lab) error {
 	type group struct {
 		protocol string
@@ -201,8 +232,13 @@ func (h home) writeClientProperties(lab *topology.Lab) error {
 			users = lab.Users
 		}
 		for _, u := range users {
-			text := h.clientProperties(g.protocol, strings.Join(g.servers, ","), u)
+			servers := strings.Join(g.servers, ",")
+			text := h.clientProperties(g.protocol, servers, u)
 			if err := writeSecret(h.properties(name, u.Name), []byte(text)); err != nil {
+				return err
+			}
+			text = h.kcatConfig(g.protocol, servers, u)
+			if err := writeSecret(h.path("properties", strings.ToLower(name), u.Name+".kcat"), []byte(text)); err != nil {
 				return err
 			}
 		}
@@ -227,6 +263,23 @@ func (h home) clientProperties(protocol, servers string, u topology.User) string
 	}
 	if protocol == "SSL" {
 		fmt.Fprintf(&b, "ssl.keystore.type=PEM\nssl.keystore.location=%s\n", h.path("tls", userPEM(u.Name)))
+	}
+	return b.String()
+}
+
+// kcatConfig is clientProperties in librdkafka's words.
+func (h home) kcatConfig(protocol, servers string, u topology.User) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "bootstrap.servers=%s\nsecurity.protocol=%s\n", servers, protocol)
+	if strings.HasPrefix(protocol, "SASL") {
+		fmt.Fprintf(&b, "sasl.mechanism=PLAIN\nsasl.username=%s\nsasl.password=%s\n", u.Name, u.Password)
+	}
+	if strings.HasSuffix(protocol, "SSL") {
+		fmt.Fprintf(&b, "ssl.ca.location=%s\n", h.path("tls", "ca.pem"))
+	}
+	if protocol == "SSL" {
+		pem := h.path("tls", userPEM(u.Name))
+		fmt.Fprintf(&b, "ssl.certificate.location=%s\nssl.key.location=%s\n", pem, pem)
 	}
 	return b.String()
 }

@@ -255,7 +255,7 @@ func (l *Lab) Exec(ctx context.Context, in string, c Command) error {
 	cmd.Env, cmd.Dir = append(os.Environ(), c.Env...), c.Dir
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(into.Fd())}
-	if err := ns.Start(l.home.view(), cmd.Start); err != nil {
+	if err := ns.Start(l.home.view(l.state.Lab, in), cmd.Start); err != nil {
 		return err
 	}
 	return cmd.Wait()

@@ -390,7 +390,7 @@ func TestUpBuildsALabAnewWhoseOwnerWasKilled(t *testing.T) {
 
 func TestExecRunsInTheNamespace(t *testing.T) {
 	t.Parallel()
-	lab := raise(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}\nsubnets: {s: {cidr: [10.1.0.0/24, \"fd00:1::/64\"]}}", Options{})
+	lab := raise(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}\nsubnets: {s: {cidr: [10.1.0.0/24, \"fd00:1::/64\"]}, four: {cidr: 10.2.0.0/24}, six: {cidr: \"fd00:2::/64\"}}", Options{})
 	var out bytes.Buffer
 	err := lab.Exec(t.Context(), "s", Command{
 		Args: []string{"sh", "-c", "cat; cat /etc/hosts; cat /proc/net/fib_trie; exit 7"}, Stdin: strings.NewReader("from stdin\n"), Stdout: &out,
@@ -402,6 +402,15 @@ func TestExecRunsInTheNamespace(t *testing.T) {
 	for _, want := range []string{"from stdin", "198.18.0.1 web", "fd00:6c61:62::1 web", "10.1.0.0"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("output lacks %q:\n%s", want, out.String())
+		}
+	}
+	for place, want := range map[string]string{"four": "198.18.0.1", "six": "fd00:6c61:62::1", "router": "198.18.0.1 fd00:6c61:62::1"} {
+		out.Reset()
+		if err := lab.Exec(t.Context(), place, Command{Args: []string{"sed", "-n", "s/ web$//p", "/etc/hosts"}, Stdout: &out}); err != nil {
+			t.Errorf("Exec = %v, want nil", err)
+		}
+		if got := strings.Join(strings.Fields(out.String()), " "); got != want {
+			t.Errorf("addresses of web in %s = %s, want %s", place, got, want)
 		}
 	}
 	if err := lab.Exec(t.Context(), "nowhere", Command{Args: []string{"true"}}); err == nil {

@@ -253,7 +253,7 @@ func (o *Owner) node(n *topology.Node, ns *netns.Handle, kernel string) (*proces
 	if err := k.prepare(o.home, o.state, n, kernel); err != nil {
 		return nil, fmt.Errorf("prepare node %s: %w", n.Name, err)
 	}
-	p := &process{home: o.home, node: n, ns: ns, group: o.state.Cgroup.node(n.Name), state: StateNew}
+	p := &process{home: o.home, node: n, ns: ns, view: o.home.view(o.state.Lab, n.Name), group: o.state.Cgroup.node(n.Name), state: StateNew}
 	p.args, p.env = k.command(o.home, o.state, n)
 	return p, nil
 }

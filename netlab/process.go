@@ -25,6 +25,7 @@ type process struct {
 	args  []string
 	env   []string
 	ns    *netns.Handle
+	view  netns.View
 	group cgroup
 
 	op sync.Mutex // held during an operation; taken before mu
@@ -93,7 +94,7 @@ func (p *process) launch() error {
 	cmd.Dir, cmd.Env = folder, append(os.Environ(), p.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, UseCgroupFD: true, CgroupFD: int(group.Fd())}
-	err = p.ns.Start(p.home.view(), cmd.Start)
+	err = p.ns.Start(p.view, cmd.Start)
 	if err != nil {
 		return err
 	}
