@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/onsi/ginkgo/v2"
 )
@@ -45,8 +46,8 @@ func build(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the module to build brokerlab from: %w", err)
 	}
-	folder := filepath.Join(os.TempDir(), "brokerlab-scenarios")
-	if err = os.MkdirAll(folder, 0o700); err != nil {
+	folder, err := binaryFolder()
+	if err != nil {
 		return "", fmt.Errorf("build brokerlab: %w", err)
 	}
 	fresh := filepath.Join(folder, fmt.Sprintf("new-%d", os.Getpid()))
@@ -66,4 +67,27 @@ func build(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("build brokerlab: %w", err)
 	}
 	return path, nil
+}
+
+// binaryFolder is where test binaries' brokerlab is kept: a folder of the user's own, since what is in it runs as root. Builds of
+// other days are removed.
+func binaryFolder() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	folder := filepath.Join(cache, "brokerlab-scenarios")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+			_ = os.Remove(filepath.Join(folder, e.Name())) // another test process may have been faster
+		}
+	}
+	return folder, nil
 }

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -10,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takeTurn waits until no other process on the machine has a stage, and gives the turn up when the spec ends: suites that run at the
+// takeTurn waits until no other process of this user has a stage, and gives the turn up when the spec ends: suites that run at the
 // same time, as `go test ./...` does, would measure each other.
 func takeTurn(ctx SpecContext) {
 	GinkgoHelper()
-	f, err := os.OpenFile(filepath.Join(os.TempDir(), "brokerlab-stage.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	name := fmt.Sprintf("brokerlab-stage-%d.lock", os.Getuid())
+	f, err := os.OpenFile(filepath.Join(os.TempDir(), name), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(f.Close)
 	Eventually(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }).
