@@ -165,10 +165,11 @@ func (l *topicLog) close() error {
 	if l.cluster != nil {
 		l.cluster.Close()
 	}
-	if l.lock != nil {
-		return l.lock.Close()
+	if l.lock == nil {
+		return nil
 	}
-	return nil
+	// Closing alone would leave the lock to a child process that is between fork and exec just now.
+	return errors.Join(unix.Flock(int(l.lock.Fd()), unix.LOCK_UN), l.lock.Close())
 }
 
 // kfakeLogger passes on what the in-process Kafka complains of.
