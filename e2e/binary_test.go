@@ -168,11 +168,11 @@ func writeFile(t *testing.T, dir, name, text string) string {
 	return p
 }
 
-// needCommand skips t where name is not installed.
-func needCommand(t *testing.T, name string) {
+// needKcat skips t where kcat is not installed.
+func needKcat(t *testing.T) {
 	t.Helper()
-	if _, err := exec.LookPath(name); err != nil {
-		t.Skipf("%s is not installed: make deps installs it", name)
+	if _, err := exec.LookPath("kcat"); err != nil {
+		t.Skip("kcat is not installed: make deps installs it")
 	}
 }
 

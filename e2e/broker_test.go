@@ -18,8 +18,8 @@ type broker struct {
 
 func protocols() []string { return []string{"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"} }
 
-// startBroker starts a broker and waits until it answers. Lines are added to its server.properties.
-func startBroker(t *testing.T, lines ...string) *broker {
+// startBroker starts a broker and waits until it answers.
+func startBroker(t *testing.T) *broker {
 	t.Helper()
 	dir := t.TempDir()
 	b := &broker{dir: dir, pki: newPKI(t, dir), port: map[string]int{}}
@@ -29,7 +29,7 @@ func startBroker(t *testing.T, lines ...string) *broker {
 		b.port[protocol] = ports[i]
 		listeners = append(listeners, fmt.Sprintf("%s://127.0.0.1:%d", protocol, ports[i]))
 	}
-	config := append([]string{
+	config := []string{
 		"node.id=1",
 		"listeners=" + strings.Join(listeners, ","),
 		"log.dirs=" + dir + "/data",
@@ -46,7 +46,7 @@ func startBroker(t *testing.T, lines ...string) *broker {
 		"listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
 		"listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
 		"kernel.accounting=auto",
-	}, lines...)
+	}
 	properties := writeFile(t, dir, "server.properties", strings.Join(config, "\n")+"\n")
 	b.process = start(t, "broker", "--config", properties)
 	b.wait(t)

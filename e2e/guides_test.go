@@ -15,7 +15,7 @@ import (
 // under test first in PATH: what the reader pastes is what is tested.
 func TestTheCommandsOfTheGuidesWork(t *testing.T) {
 	needRoot(t)
-	needCommand(t, "kcat")
+	needKcat(t)
 	guides, err := filepath.Glob("../docs/guide-*.md")
 	if err != nil || len(guides) == 0 {
 		t.Fatalf("guides = %v, %v", guides, err)
@@ -24,7 +24,7 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) {
 	if err := os.Symlink(path(t), filepath.Join(bin, "brokerlab")); err != nil {
 		t.Fatal(err)
 	}
-	block := regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
+	block := regexp.MustCompile("(?s)\n```sh\n(.*?\n)```\n")
 	for _, guide := range guides {
 		t.Run(filepath.Base(guide), func(t *testing.T) {
 			script := &strings.Builder{}

@@ -9,7 +9,7 @@ import (
 )
 
 func TestKcatProducesAndConsumesOverEveryProtocol(t *testing.T) {
-	needCommand(t, "kcat")
+	needKcat(t)
 	b := startBroker(t)
 	for _, protocol := range protocols() {
 		t.Run(protocol, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestKcatProducesAndConsumesOverEveryProtocol(t *testing.T) {
 }
 
 func TestMetadataNamesTheListenerThatWasAsked(t *testing.T) {
-	needCommand(t, "kcat")
+	needKcat(t)
 	b := startBroker(t)
 	for _, protocol := range protocols() {
 		got := mustRun(t, "", "kcat", b.kcat(protocol, "-L", "-J")...)
@@ -41,7 +41,7 @@ func TestMetadataNamesTheListenerThatWasAsked(t *testing.T) {
 }
 
 func TestRecordsSurviveAKill(t *testing.T) {
-	needCommand(t, "kcat")
+	needKcat(t)
 	b := startBroker(t)
 	mustRun(t, "kept\n", "kcat", b.kcat("PLAINTEXT", "-P", "-t", "kept")...)
 	b.stop(t, syscall.SIGKILL)
@@ -54,7 +54,7 @@ func TestRecordsSurviveAKill(t *testing.T) {
 }
 
 func TestAWrongPasswordIsRefused(t *testing.T) {
-	needCommand(t, "kcat")
+	needKcat(t)
 	b := startBroker(t)
 	args := b.kcat("SASL_SSL", "-L", "-m", "5")
 	args = append(args, "-X", "sasl.password=wrong")
@@ -65,7 +65,7 @@ func TestAWrongPasswordIsRefused(t *testing.T) {
 }
 
 func TestACertificateIsThePrincipal(t *testing.T) {
-	needCommand(t, "kcat")
+	needKcat(t)
 	b := startBroker(t)
 	consumer := b.kcat("SSL", "-C", "-t", "held", "-X", "ssl.certificate.location="+b.pki.client, "-X", "ssl.key.location="+b.pki.clientKey,
 		"-X", "client.id=carols-kcat", "-X", "allow.auto.create.topics=true")

@@ -82,9 +82,10 @@ func open(b *testing.B, s *server, protocol fleet.Protocol, n int) *fleet.Fleet 
 	}
 	var calls errgroup.Group
 	calls.SetLimit(16)
-	for _, client := range f.Up() {
+	up := f.Up()
+	for i := range up {
 		calls.Go(func() error {
-			_, err := f.Call(b.Context(), client.ID, bigMetadata())
+			_, err := f.Call(b.Context(), up[i].ID, bigMetadata())
 			return err
 		})
 	}
@@ -101,7 +102,7 @@ func bigMetadata() *kmsg.MetadataRequest {
 	req.AllowAutoTopicCreation = false
 	for i := range 16 << 10 / 100 {
 		topic := kmsg.NewMetadataRequestTopic()
-		topic.Topic = kmsg.StringPtr(fmt.Sprintf("absent-%090d", i))
+		topic.Topic = new(fmt.Sprintf("absent-%090d", i))
 		req.Topics = append(req.Topics, topic)
 	}
 	return req

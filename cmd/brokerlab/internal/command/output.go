@@ -32,7 +32,7 @@ func (f *format) Set(s string) error {
 }
 
 // Type names the value in --help.
-func (f *format) Type() string { return "table|json" }
+func (*format) Type() string { return "table|json" }
 
 // addFormat gives c the flag --format.
 func addFormat(c *cobra.Command, f *format) {
