@@ -4,6 +4,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,7 +28,8 @@ func limited(l net.Listener, limit int) *sync.WaitGroup {
 			}
 			wg.Go(func() {
 				_, _ = conn.Write([]byte("hello"))
-				_, _ = conn.Read(make([]byte, 1)) // until the client has had enough
+				_ = conn.SetReadDeadline(time.Now().Add(time.Second)) // a client may have vanished
+				_, _ = conn.Read(make([]byte, 1))                     // until the client has had enough
 				quit(conn)
 				<-slots
 			})
@@ -38,10 +40,14 @@ func limited(l net.Listener, limit int) *sync.WaitGroup {
 
 func storm(s *space, port uint16, clients, each int, end func(fd int)) {
 	var wg sync.WaitGroup
-	for range clients {
+	for i := range clients {
 		wg.Go(func() {
 			for range each {
-				fd, err := s.connect(loopback(port).Addr(), loopback(port))
+				to := loopback(port)
+				if i%2 == 0 {
+					to = loopback6(port)
+				}
+				fd, err := s.connect(to.Addr(), to)
 				if err != nil {
 					continue
 				}
@@ -55,11 +61,15 @@ func storm(s *space, port uint16, clients, each int, end func(fd int)) {
 }
 
 func TestACorrectServerNeverServesMoreThanItsLimit(t *testing.T) {
-	const limit = 20
+	const limit = 5
 	ends := map[string]func(fd int){
 		"FIN": closeFD,
 		"RST": func(fd int) {
 			_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+			closeFD(fd)
+		},
+		"vanishes": func(fd int) { // without FIN or RST
+			_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_REPAIR, 1)
 			closeFD(fd)
 		},
 		"half-close": func(fd int) {
@@ -71,10 +81,10 @@ func TestACorrectServerNeverServesMoreThanItsLimit(t *testing.T) {
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			c, s := load(t, Options{}), newSpace(t)
-			l, port := s.listen(t, "127.0.0.1:0")
+			l, port := s.listen(t, "[::]:0")
 			watch(t, c, s, port, 0)
 			server := limited(l, limit)
-			storm(s, port, 60, 30, end)
+			storm(s, port, 60, 20, end)
 			allZero(t, c, s, port)
 			p := counts(t, c, s, port)
 			if p.Gauge.ServedMax > limit || p.Gauge.ServedMax == 0 {

@@ -9,17 +9,21 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/brokerlab/brokerlab/bpf/sockacct"
 	"github.com/brokerlab/brokerlab/internal/kernel"
 	"github.com/brokerlab/brokerlab/internal/kernel/sockdiag"
 )
 
-// upkeepEvery is how often addresses without connections are swept, ports that nobody watches are forgotten, and, without BPF,
-// the socket table is polled.
+// upkeepEvery is how often ports that nobody watches are forgotten and, without BPF, the socket table is polled.
 const upkeepEvery = time.Second
 
-// auditEvery is after how many of them counts are compared with a list of the connections.
-const auditEvery = 30
+// After so many of them addresses without connections are swept, and counts are compared with a list of the connections.
+const (
+	sweepEvery = 10
+	auditEvery = 30
+)
 
 // hub is the counting of one process, shared by the views on it. Safe for concurrent use.
 type hub struct {
@@ -96,6 +100,9 @@ func (h *hub) upkeep() {
 		case <-tick.C:
 			h.poll()
 			h.forget()
+			if n%sweepEvery == 0 {
+				h.sweep()
+			}
 			if n%auditEvery == 0 {
 				h.audit()
 			}
@@ -124,16 +131,23 @@ func (h *hub) all() []*view {
 	return slices.Collect(maps.Keys(h.views))
 }
 
-// poll lets the views without BPF look, and otherwise makes room for new addresses.
+// sweep makes room for new client addresses.
+func (h *hub) sweep() {
+	if h.counter == nil {
+		return
+	}
+	if _, err := h.counter.Sweep(); err != nil {
+		h.log.Warn("sweep client addresses", slog.Any("error", err))
+	}
+}
+
+// poll lets the views without BPF look.
 func (h *hub) poll() {
 	if h.counter != nil {
-		if _, err := h.counter.Sweep(); err != nil {
-			h.log.Warn("sweep client addresses", slog.Any("error", err))
-		}
 		return
 	}
 	for _, v := range h.all() {
-		if err := v.table.poll(); err != nil {
+		if err := v.table.poll(); err != nil && !errors.Is(err, unix.EBADF) { // closed meanwhile
 			h.log.Warn("poll the socket table", slog.Any("error", err))
 		}
 	}
