@@ -99,5 +99,5 @@ func parseLine(text []byte) (key, value string, err error) {
 		return "", "", errors.New("a line without a key")
 	}
 	value, _ = p.Get(keys[0])
-	return strings.TrimSpace(keys[0]), strings.TrimSpace(value), nil
+	return keys[0], strings.TrimSpace(value), nil
 }

@@ -47,7 +47,7 @@ func TestPropertiesFilesAreReadAsJavaReadsThem(t *testing.T) {
 		}
 		want := map[string]string{}
 		for k, v := range c.Properties {
-			want[strings.TrimSpace(k)] = strings.TrimSpace(v)
+			want[k] = strings.TrimSpace(v)
 		}
 		same := len(want) == len(l.settings)
 		for k, v := range want {

@@ -1,6 +1,5 @@
 // Properties prints properties.json: what java.util.Properties reads from texts
-// composed at random from a fixed seed. Keys and values are trimmed, as Kafka does
-// with values.
+// composed at random from a fixed seed.
 //
 //   java Properties.java > properties.json
 import java.io.ByteArrayInputStream;
