@@ -474,7 +474,7 @@ subnets: {both: {cidr: [10.1.0.0/24, "fd00:1::/64"]}, six: {cidr: "fd00:2::/64"}
 func TestLabsOfAnotherRootAreListedApart(t *testing.T) {
 	t.Parallel()
 	testenv.NeedRoot(t)
-	o := Options{Root: fmt.Sprintf("/run/brokerlab-%s", labName())}
+	o := Options{Root: "/run/brokerlab-" + labName()}
 	var want []string
 	for range 2 {
 		lab, err := Up(t.Context(), resolved(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}"), o)
