@@ -108,4 +108,8 @@ type Options struct {
 	// accepting until some are closed. 0 means a little below RLIMIT_NOFILE,
 	// whose soft limit Go has raised to the hard one at start.
 	MaxFiles int
+
+	// renamedTLSFields makes a test's server do as if a Go release had renamed
+	// the fields of crypto/tls that it knows.
+	renamedTLSFields bool
 }

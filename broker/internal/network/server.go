@@ -62,7 +62,10 @@ func New(options Options) *Server {
 		s.options.MaxFiles = maxFiles()
 	}
 	var err error
-	if s.fields, err = findTLSFields(); err != nil {
+	if s.fields, err = findTLSFields(); s.options.renamedTLSFields {
+		s.fields = tlsFields{}
+	}
+	if err != nil {
 		s.log.Warn("idle TLS connections cost more memory than they need", slog.String("error", err.Error()))
 	}
 	return s

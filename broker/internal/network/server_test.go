@@ -436,8 +436,7 @@ func TestCryptoTLSHasTheFieldsThatIdleConnectionsDrop(t *testing.T) {
 
 func TestTLSWorksWithoutTheFieldsThatIdleConnectionsDrop(t *testing.T) {
 	keys := newPKI(t)
-	s := serve(t, &echo{}, keys.tlsListener())
-	s.fields = tlsFields{} // as if a Go release had renamed them
+	s := serve(t, &echo{}, keys.tlsListener(), func(o *Options) { o.renamedTLSFields = true })
 	var conns []*tls.Conn
 	for range 10 {
 		conns = append(conns, s.dialTLS(t, keys.clientConfig()))
