@@ -109,25 +109,31 @@ var _ = Describe("The list of connections", Label("listing"), func() {
 			Expect(got).To(ConsistOf(locals(want)))
 		}
 		text := func(s string) *string { return &s }
+		By("network")
 		for _, cidr := range []string{"10.1.0.0/24", "10.1.0.0/30", "10.0.0.0/8", "0.0.0.0/0", "::/0", "fd00:1::/64", "fd00:1::4/126", "10.9.0.0/16"} {
 			prefix := netip.MustParsePrefix(cidr)
 			describe(admin.DescribeFilter{Address: text(cidr)}, func(r *fleet.Record) bool { return prefix.Contains(r.Local.Addr()) })
 		}
+		By("protocol")
 		for _, protocol := range []string{"PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT"} {
 			describe(admin.DescribeFilter{Protocol: &protocol}, func(r *fleet.Record) bool { return string(r.Protocol) == protocol })
 		}
+		By("software")
 		for _, software := range []string{"tool-0", "tool-1", "tool-2", "tool", ""} {
 			describe(admin.DescribeFilter{Software: &software}, func(r *fleet.Record) bool { return r.Software == software })
 		}
+		By("page")
 		for _, size := range []int32{1, 7, 1000} {
 			describe(admin.DescribeFilter{PageSize: size}, func(*fleet.Record) bool { return true })
 		}
+		By("all that is known of each")
+		exact := s.KernelExact(ctx)
 		for _, row := range s.Describe(ctx, admin.DescribeFilter{Kernel: true}) {
 			Expect(row.ClientID).To(HaveValue(Equal("who-" + row.ListenerName)))
 			Expect(row.State).To(Equal("open"))
 			Expect(row.TLS != nil).To(Equal(strings.HasSuffix(row.ListenerName, "SSL")), row.ConnectionID)
 			Expect(row.SASL != nil).To(Equal(strings.HasPrefix(row.ListenerName, "SASL")), row.ConnectionID)
-			if s.KernelExact(ctx) {
+			if exact {
 				Expect(row.Kernel).NotTo(BeNil(), row.ConnectionID)
 				Expect(row.Kernel.State).To(Equal("ESTAB"))
 				Expect(row.Kernel.Protocol == "tls").To(Equal(row.TLS != nil)) //nolint:ginkgolinter // both ways are expected
