@@ -224,12 +224,9 @@ func TestHostileClientsAreRefused(t *testing.T) {
 			if _, _, err := conn.WriteMsgUnix(tt.first, rights, nil); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := conn.Write(tt.then); err != nil {
-				t.Fatal(err)
-			}
-			if err := conn.CloseWrite(); err != nil {
-				t.Fatal(err)
-			}
+			// Whoever is refused may find the connection closed already.
+			_, _ = conn.Write(tt.then)
+			_ = conn.CloseWrite()
 			got, _ := io.ReadAll(conn)
 			if !strings.Contains(string(got), tt.answer) {
 				t.Errorf("answer = %q, want %q in it", got, tt.answer)
