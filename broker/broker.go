@@ -36,6 +36,8 @@ type Broker struct {
 	kernel  KernelSource // nil: nobody counts
 	created time.Time
 
+	openKernel func() (KernelSource, error) // nil: kernel is what there is
+
 	dir     *dataDir // nil without log.dirs
 	meta    *metadata.Store
 	engine  *engine.Engine
@@ -65,6 +67,12 @@ type Option func(*Broker)
 // WithKernel lets src count the broker's sockets. The broker closes it.
 func WithKernel(src KernelSource) Option { return func(b *Broker) { b.kernel = src } }
 
+// WithKernelFrom is [WithKernel] for a source that takes its time: open runs while the broker opens
+// its data, and an error of it is one of [New].
+func WithKernelFrom(open func() (KernelSource, error)) Option {
+	return func(b *Broker) { b.openKernel = open }
+}
+
 // WithLog gives the broker its log; without it a broker is silent.
 func WithLog(log *slog.Logger) Option { return func(b *Broker) { b.log = log } }
 
@@ -93,11 +101,21 @@ func (b *Broker) open() error {
 		b.log.Info("properties of Kafka that have no use here", slog.String("properties", strings.Join(b.cfg.Ignored, ", ")))
 	}
 	ctx := context.Background()
-	cluster, err := b.openDir()
-	if err != nil {
-		return err
+	var opening sync.WaitGroup
+	var kernelErr error
+	if b.openKernel != nil {
+		opening.Go(func() {
+			if b.kernel, kernelErr = b.openKernel(); kernelErr != nil {
+				b.kernel = nil // not a nil pointer in an interface
+			}
+		})
 	}
-	if err := b.openStores(ctx, cluster); err != nil {
+	cluster, err := b.openDir()
+	if err == nil {
+		err = b.openStores(ctx, cluster)
+	}
+	opening.Wait()
+	if err = errors.Join(err, kernelErr); err != nil {
 		return err
 	}
 	return b.openListeners(ctx, cluster)

@@ -143,11 +143,22 @@ func (a *alteration) alterBroker(r *changed) {
 		q.server.o.Log.Error("alteration of broker configs failed", slog.Any("error", err))
 		r.refuse(kerr.UnknownServerError, "%s", kerr.UnknownServerError.Description)
 	case !a.validateOnly:
-		names := make([]string, 0, len(r.configs))
-		for _, c := range r.configs {
-			names = append(names, c.name)
+		q.logAltered(r)
+	}
+}
+
+// logAltered says what was altered, and what of it nothing here obeys.
+func (q *call) logAltered(r *changed) {
+	var names, idle []string
+	for _, c := range r.configs {
+		names = append(names, c.name)
+		if known, ok := kafkaconfig.Resolve(c.name); !ok || known.Name != threadsConfig && !known.Security {
+			idle = append(idle, c.name)
 		}
-		q.server.o.Log.Info("altered broker configs", slog.String("broker", r.name), slog.Any("configs", names), slog.String("principal", principal(q.conn.Identity())))
+	}
+	q.server.o.Log.Info("altered broker configs", slog.String("broker", r.name), slog.Any("configs", names), slog.String("principal", principal(q.conn.Identity())))
+	if len(idle) > 0 {
+		q.server.o.Log.Warn("configs are kept and described, but have no effect here", slog.Any("configs", idle))
 	}
 }
 

@@ -15,6 +15,9 @@ import (
 	"github.com/brokerlab/brokerlab/broker/internal/metadata"
 )
 
+// threadsConfig is the one config without a prefix that is put to work while the broker runs.
+const threadsConfig = "num.io.threads"
+
 // Properties is how broker configs are described and altered.
 type Properties struct {
 	// Static holds every property as it was given at the start.
@@ -183,7 +186,7 @@ func configType(t kafkaconfig.Type) kmsg.ConfigType {
 // not be accepted and then not obeyed.
 func applicableName(c kafkaconfig.Resolved) bool {
 	switch {
-	case c.Name == "num.io.threads":
+	case c.Name == threadsConfig:
 		return true
 	case c.Security: // key and trust stores, of a listener
 		return true
@@ -263,7 +266,7 @@ func (b *brokerConfigs) stores(listener string) map[string]string {
 
 // applicableWorkers checks num.io.threads, which may at most double or halve.
 func (s *Server) applicableWorkers(now, next *brokerConfigs) (step func(), err error) {
-	const name = "num.io.threads"
+	const name = threadsConfig
 	was, _ := now.dynamic(name)
 	value, set := next.dynamic(name)
 	if was == value {
@@ -293,7 +296,7 @@ func (s *Server) applicableWorkers(now, next *brokerConfigs) (step func(), err e
 // works is logged and left.
 func (s *Server) applyStored() {
 	stored := s.brokerConfigs()
-	if value, ok := stored.dynamic("num.io.threads"); ok {
+	if value, ok := stored.dynamic(threadsConfig); ok {
 		if workers, err := strconv.Atoi(strings.TrimSpace(value)); err == nil && workers > 0 {
 			s.pool.resize(workers)
 		}

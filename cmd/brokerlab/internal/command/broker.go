@@ -59,11 +59,9 @@ func runBroker(ctx context.Context, env Env, o brokerOptions) error {
 	log := slog.New(handler)
 	options := []broker.Option{broker.WithLog(log)}
 	if cfg.KernelAccounting != "" && cfg.KernelAccounting != "off" {
-		kernel, err := kernelsource.Open(cfg.KernelAccounting, kernelsource.Options{Log: log})
-		if err != nil {
-			return &ExitError{Code: 2, Err: err}
-		}
-		options = append(options, broker.WithKernel(kernel))
+		options = append(options, broker.WithKernelFrom(func() (broker.KernelSource, error) {
+			return kernelsource.Open(cfg.KernelAccounting, kernelsource.Options{Log: log})
+		}))
 	}
 	b, err := broker.New(cfg, options...)
 	if err != nil {
