@@ -115,7 +115,7 @@ func (b *Broker) open() error {
 		err = b.openStores(ctx, cluster)
 	}
 	opening.Wait()
-	if err = errors.Join(err, kernelErr); err != nil {
+	if err := errors.Join(err, kernelErr); err != nil {
 		return err
 	}
 	return b.openListeners(ctx, cluster)

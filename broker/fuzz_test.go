@@ -20,7 +20,7 @@ func FuzzRequests(f *testing.F) {
 		f.Fatal(err)
 	}
 	served := make(chan error, 1)
-	ctx, stop := context.WithCancel(context.Background()) //nolint:usetesting // the broker outlives the seeds
+	ctx, stop := context.WithCancel(context.Background())
 	go func() { served <- b.Serve(ctx) }()
 	f.Cleanup(func() {
 		stop()

@@ -182,8 +182,11 @@ func (b *Broker) kernelMetrics(out chan<- prometheus.Metric) {
 	gauge(out, "brokerlab_kernel_info", "How the kernel counts; always 1.", 1, "mode", r.Mode, "exactness", r.Exactness, "why", r.Why)
 	for i := range r.Ports {
 		kernelPortMetrics(out, &r.Ports[i])
+		if r.Mode == KernelModeFull {
+			kernelServedMetrics(out, &r.Ports[i])
+		}
 	}
-	if r.Exactness != KernelUnavailable {
+	if r.Mode == KernelModeFull {
 		gauge(out, "brokerlab_kernel_group_served", "Sockets of all listeners that were sent payload and are not closing.", float64(r.Group.Served))
 		gauge(out, "brokerlab_kernel_group_served_max", "The most there ever were of them at one instant.", float64(r.Group.ServedMax))
 		gauge(out, "brokerlab_kernel_group_served_tls", "Those of them that speak TLS.", float64(r.Group.ServedTLS))
@@ -208,12 +211,17 @@ func kernelPortMetrics(out chan<- prometheus.Metric, p *KernelPort) {
 	gauge(out, "brokerlab_kernel_seeded", "Connections that were there when counting began.", float64(p.Seeded), l...)
 	counter(out, "brokerlab_kernel_received_bytes_total", "Payload bytes from clients.", float64(p.BytesIn), l...)
 	counter(out, "brokerlab_kernel_sent_bytes_total", "Payload bytes to clients.", float64(p.BytesOut), l...)
+	gauge(out, "brokerlab_kernel_accept_queue", "Established connections that wait to be accepted.", float64(p.AcceptQueue), l...)
+	gauge(out, "brokerlab_kernel_accept_backlog", "The limit of the accept queue.", float64(p.Backlog), l...)
+	counter(out, "brokerlab_kernel_accept_overflows_total", "Connections dropped because the accept queue was full.", float64(p.Overflows), l...)
+}
+
+// kernelServedMetrics are what only BPF programs see.
+func kernelServedMetrics(out chan<- prometheus.Metric, p *KernelPort) {
+	l := []string{"listener", p.Listener, "port", strconv.Itoa(int(p.Port))}
 	gauge(out, "brokerlab_kernel_served", "Sockets that were sent payload and are not closing.", float64(p.Served), l...)
 	gauge(out, "brokerlab_kernel_served_max", "The most there ever were of them at one instant.", float64(p.ServedMax), l...)
 	gauge(out, "brokerlab_kernel_served_tls", "Those of them that speak TLS.", float64(p.ServedTLS), l...)
 	gauge(out, "brokerlab_kernel_served_tls_max", "The most there ever were of those at one instant.", float64(p.ServedTLSMax), l...)
 	counter(out, "brokerlab_kernel_served_total", "Sockets that were ever sent payload.", float64(p.ServedTotal), l...)
-	gauge(out, "brokerlab_kernel_accept_queue", "Established connections that wait to be accepted.", float64(p.AcceptQueue), l...)
-	gauge(out, "brokerlab_kernel_accept_backlog", "The limit of the accept queue.", float64(p.Backlog), l...)
-	counter(out, "brokerlab_kernel_accept_overflows_total", "Connections dropped because the accept queue was full.", float64(p.Overflows), l...)
 }

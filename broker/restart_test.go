@@ -24,9 +24,9 @@ const childDir = "BROKERLAB_TEST_BROKER_DIR"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
-		os.Exit(childBroker(dir)) //nolint:forbidigo // a process of its own
+		os.Exit(childBroker(dir))
 	}
-	os.Exit(m.Run()) //nolint:forbidigo // what TestMain is for
+	os.Exit(m.Run())
 }
 
 // childBroker serves until it is killed, or until whoever started it is gone. Its address is its
