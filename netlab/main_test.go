@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	case len(os.Args) == 3 && os.Args[1] == "down":
 		exit(Down(context.Background(), os.Args[2], Options{}))
 	default:
-		os.Exit(m.Run()) //nolint:forbidigo // the main of the test binary
+		os.Exit(m.Run())
 	}
 }
 
@@ -42,7 +42,7 @@ func exit(err error) {
 		code = 1
 		fmt.Fprintln(os.Stderr, err)
 	}
-	os.Exit(code) //nolint:forbidigo,revive // the end of a process that is not a test
+	os.Exit(code) //nolint:revive // the end of a process that is not a test
 }
 
 // upFile brings up the lab that a JSON file has.
@@ -75,7 +75,7 @@ func serve(ports []string) error {
 					return
 				}
 				go func() {
-					defer c.Close() //nolint:errcheck // served as far as it went
+					defer c.Close()
 					_, _ = fmt.Fprintln(c, c.RemoteAddr())
 					_, _ = io.Copy(c, c)
 				}()
@@ -146,7 +146,7 @@ func port(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // only its number was wanted
+	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
 

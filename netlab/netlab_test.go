@@ -31,7 +31,7 @@ func seen(t *testing.T, s *Subnet, source string) netip.Addr {
 	if err != nil {
 		t.Fatalf("dial web from %s = %v, want nil", source, err)
 	}
-	defer c.Close() //nolint:errcheck // read as far as needed
+	defer c.Close()
 	return greeting(t, c)
 }
 
@@ -277,7 +277,7 @@ func TestExposedPortLeadsToTheNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close() //nolint:errcheck // read as far as needed
+	defer c.Close()
 	if got := greeting(t, c); got != routerV4() {
 		t.Errorf("the node sees %s, want the router %s", got, routerV4())
 	}
@@ -313,7 +313,7 @@ func TestExposedPortOfANodeWithIPv6Only(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close() //nolint:errcheck // read as far as needed
+	defer c.Close()
 	if got := greeting(t, c); got != routerV6() {
 		t.Errorf("the node sees %s, want the router %s", got, routerV6())
 	}
@@ -327,7 +327,7 @@ func TestExposedPortOfAStoppedNodeEndsConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close() //nolint:errcheck // read as far as needed
+	defer c.Close()
 	greeting(t, c)
 	if err := web(t, lab).Kill(t.Context()); err != nil {
 		t.Fatal(err)
@@ -384,7 +384,7 @@ func TestUpBuildsALabAnewWhoseOwnerWasKilled(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Up = %v, want nil", err)
 	}
-	defer again.Close() //nolint:errcheck // raise's own down looks for leaks
+	defer again.Close()
 	seen(t, subnet(t, again, "s"), "10.1.0.9")
 }
 

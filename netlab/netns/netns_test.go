@@ -231,7 +231,7 @@ func TestListenersOfOneNamespaceAreNotInAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // nothing was sent
+	defer l.Close()
 	var d net.Dialer
 	c, err := d.DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", l.Addr().(*net.TCPAddr).Port))
 	if err == nil {

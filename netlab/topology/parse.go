@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,8 +21,10 @@ import (
 
 // Limits that keep a hostile file from costing more than it weighs.
 const (
-	maxFile  = 1 << 20 // bytes
-	maxDepth = 16      // nesting of the text; a lab file needs 4
+	maxFile  = 256 << 10 // bytes
+	maxLines = 10_000    // of the file: the YAML parser takes time with the square of a mapping
+	maxDepth = 16        // nesting of what is decoded; a lab file needs 4
+	maxOpen  = 64        // nesting of what the YAML parser gets, which takes time with the square of it
 )
 
 // Load reads and resolves the lab file at path. A wrong file gives [InvalidError].
@@ -54,8 +57,17 @@ func read(path string, text []byte) (*File, *report) {
 		r.at("", "is %d bytes long: a lab file has at most %d", len(text), maxFile)
 		return nil, r
 	}
+	if lines := bytes.Count(text, []byte{'\n'}); lines > maxLines {
+		r.at("", "has %d lines: a lab file has at most %d", lines, maxLines)
+		return nil, r
+	}
 	if !utf8.Valid(text) {
 		r.at("", "is not UTF-8 text")
+		return nil, r
+	}
+	if line := tooDeep(text); line > 0 {
+		r.places["deep"] = place{line, 1}
+		r.at("deep", "is nested more than %d deep", maxOpen)
 		return nil, r
 	}
 	root, err := parseYAML(text)
@@ -72,6 +84,30 @@ func read(path string, text []byte) (*File, *report) {
 	d.value("", root, reflect.ValueOf(&file).Elem(), 0)
 	r.unread = d.unreadable
 	return &file, r
+}
+
+// tooDeep gives the line where more brackets are open, or more list items begin, than any lab file has; 0 if none. It
+// does not know quotes, so it counts a few brackets too many.
+func tooDeep(text []byte) int {
+	line, open, dashes := 1, 0, 0
+	for i, c := range text {
+		switch c {
+		case '[', '{':
+			open++
+		case ']', '}':
+			open = max(open-1, 0)
+		case '-':
+			if i+1 < len(text) && (text[i+1] == ' ' || text[i+1] == '\t') {
+				dashes++
+			}
+		case '\n':
+			line, dashes = line+1, 0
+		}
+		if open > maxOpen || dashes > maxOpen {
+			return line
+		}
+	}
+	return 0
 }
 
 // parseYAML gives the one document of the text. A panic of the parser is an error like another: it is someone

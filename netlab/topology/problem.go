@@ -46,12 +46,18 @@ type report struct {
 	unread   []string // paths of what could not be read: nothing more is said of them
 }
 
+// maxProblems is how many problems are told; whoever has more reads no further.
+const maxProblems = 100
+
 // at reports a problem with the thing at path, or with the nearest thing around it that the text has.
 func (r *report) at(path, format string, args ...any) {
 	for _, u := range r.unread {
 		if within(u, path) || within(path, u) {
 			return // it would only be a consequence
 		}
+	}
+	if len(r.problems) > maxProblems {
+		return
 	}
 	where, ok := r.places[path]
 	for !ok && path != "" {
@@ -75,5 +81,9 @@ func (r *report) err() error {
 	slices.SortStableFunc(r.problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
+	if len(r.problems) > maxProblems {
+		last := &r.problems[maxProblems]
+		last.Text = "there are more problems than these"
+	}
 	return r.problems
 }

@@ -201,14 +201,25 @@ func TestEveryProblemIsReportedAtItsPlace(t *testing.T) {
 
 func TestDeepAndLargeFilesAreRefused(t *testing.T) {
 	for _, text := range []string{
-		"name: x\nnodes: " + strings.Repeat("[", 2000) + strings.Repeat("]", 2000),
+		"name: x\nnodes: " + strings.Repeat("[", 100_000),
+		strings.Repeat("{a: ", 50_000),
+		strings.Repeat("- ", 100_000),
 		"name: x\nsubnets: {a: {cidr: " + strings.Repeat("[", 50) + strings.Repeat("]", 50) + "}}",
+		strings.Repeat("a:\n", 50_000),
 		"name: " + strings.Repeat("x", 2<<20),
 		"name: \xff",
 	} {
 		if _, err := Parse("lab.yaml", []byte(text)); err == nil {
 			t.Errorf("Parse(%.30q…) = nil, want an error", text)
 		}
+	}
+}
+
+func TestHundredProblemsAreEnough(t *testing.T) {
+	_, err := Parse("lab.yaml", []byte("name: x\nsubnets:\n"+strings.Repeat("  a: {}\n", 1000)))
+	var problems InvalidError
+	if !errors.As(err, &problems) || len(problems) != maxProblems+1 || problems[maxProblems].Text != "there are more problems than these" {
+		t.Errorf("problems = %d, want %d and a last word", len(problems), maxProblems)
 	}
 }
 
