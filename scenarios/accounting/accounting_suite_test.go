@@ -3,13 +3,8 @@ package accounting_test
 import (
 	"testing"
 
-	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
-
 	_ "github.com/brokerlab/brokerlab/scenarios/accounting"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-func TestAccounting(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "accounting")
-}
+func TestAccounting(t *testing.T) { stage.RunSuite(t, "accounting") }

@@ -16,7 +16,7 @@ import (
 
 var _ = Describe("The kernel's count", Label("accounting"), func() {
 	It("begins under load without losing a connection: those that were there and those that come meanwhile", func(ctx SpecContext) {
-		stage.Alone(ctx)
+		stage.Alone()
 		program := stage.Listen(ctx, "[::]:0")
 		group := func(count int, host, sources string) fleet.Group {
 			return fleet.Group{

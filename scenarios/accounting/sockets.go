@@ -16,7 +16,7 @@ import (
 
 var _ = Describe("The kernel's list of sockets", Label("accounting"), func() {
 	It("is the server's side when client and server are one machine, with ports and the client's address", func(ctx SpecContext) {
-		stage.Alone(ctx)
+		stage.Alone()
 		program := stage.Listen(ctx, "127.0.0.1:0")
 		counter := stage.Attach(ctx, program)
 		f := stage.NewFleet(ctx, fleet.Group{

@@ -20,7 +20,7 @@ func kafkaRequest() []byte {
 
 var _ = Describe("The kernel's count", Label("accounting"), func() {
 	It("tells TLS from plaintext by the first bytes, whatever the port claims and however they are cut", func(ctx SpecContext) {
-		stage.Alone(ctx)
+		stage.Alone()
 		v4, both := stage.Listen(ctx, "127.0.0.1:0"), stage.Listen(ctx, "[::]:0")
 		counter := stage.Attach(ctx, v4, both)
 		hello, err := fleet.ClientHello(&tls.Config{ServerName: "broker", MinVersion: tls.VersionTLS12})

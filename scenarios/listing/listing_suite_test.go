@@ -3,13 +3,8 @@ package listing_test
 import (
 	"testing"
 
-	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
-
 	_ "github.com/brokerlab/brokerlab/scenarios/listing"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-func TestListing(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "listing")
-}
+func TestListing(t *testing.T) { stage.RunSuite(t, "listing") }

@@ -37,8 +37,8 @@ var _ = Describe("The list of connections", Label("listing"), func() {
 		Eventually(hostile.UpCount).WithContext(ctx).WithTimeout(60 * time.Second).Should(BeZero())
 		stage.AllUp(served)
 		report.Attach(report.Figure{Name: "silent sockets", Value: float64(hostile.Stats().Connected)})
-		report.Attach(report.Figure{Name: "request p99 of the others before", Value: ms(quiet, 99), Unit: "ms"})
-		report.Attach(report.Figure{Name: "request p99 of the others in all", Value: ms(served.Latencies()[fleet.RequestLatency], 99), Unit: "ms"})
+		report.Attach(report.Figure{Name: "request p99 of the others before", Value: p99(quiet), Unit: "ms"})
+		report.Attach(report.Figure{Name: "request p99 of the others in all", Value: p99(served.Latencies()[fleet.RequestLatency]), Unit: "ms"})
 		for _, r := range hostile.Records() {
 			Expect(r.Outcome).To(Or(Equal(fleet.ClosedByBroker), Equal(fleet.Reset)), "%+v", r)
 		}

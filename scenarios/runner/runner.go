@@ -65,7 +65,7 @@ func Run(o Options) (*report.Report, error) {
 		suite.RandomSeed = time.Now().Unix()
 	}
 	if o.Scale != 0 {
-		if err := os.Setenv(stage.ScaleVariable, strconv.FormatFloat(o.Scale, 'g', -1, 64)); err != nil {
+		if err = os.Setenv(stage.ScaleVariable, strconv.FormatFloat(o.Scale, 'g', -1, 64)); err != nil {
 			return nil, fmt.Errorf("set the scale: %w", err)
 		}
 	}
@@ -74,6 +74,11 @@ func Run(o Options) (*report.Report, error) {
 	if total == 0 {
 		return nil, &SelectionError{fmt.Sprintf("no promise matches the filter %q", filter)}
 	}
+	release, err := stage.TakeTurn(func() { _, _ = fmt.Fprintln(o.Out, "waiting for another run of scenarios on this machine") })
+	if err != nil {
+		return nil, err
+	}
+	defer release() //nolint:errcheck // nothing was written
 	p := &progress{out: o.Out, total: total, heartbeat: o.Heartbeat}
 	gomega.RegisterFailHandler(ginkgo.Fail)
 	ginkgo.ReportBeforeEach(p.begin)

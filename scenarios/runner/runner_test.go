@@ -40,7 +40,7 @@ func TestARunTellsOfEachPromiseAndReportsAll(t *testing.T) {
 	g.Expect(promises[0]).To(HaveField("Name", "A toy breaks"))
 
 	for _, wrong := range []runner.Options{{Suites: []string{"games"}}, {LabelFilter: "(("}, {LabelFilter: "nothing"}} {
-		_, err := runner.Run(wrong)
+		_, err = runner.Run(wrong)
 		_, ok := errors.AsType[*runner.SelectionError](err)
 		g.Expect(ok).To(BeTrue(), "%+v: %v", wrong, err)
 	}

@@ -3,7 +3,9 @@ package stage
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +19,7 @@ import (
 // BinaryVariable is the environment variable that names the binary which runs brokers and owns labs.
 const BinaryVariable = "BROKERLAB_BINARY"
 
-// built is the binary of a test process, which is not that binary itself: it is built once, when first needed.
+// built is the binary of a test process, which is not that binary itself. It is built once.
 var built struct { //nolint:gochecknoglobals // one build a test process
 	once sync.Once
 	path string
@@ -77,15 +79,15 @@ func binaryFolder() (string, error) {
 		return "", err
 	}
 	folder := filepath.Join(cache, "brokerlab-scenarios")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return "", err
-	}
 	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return folder, os.MkdirAll(folder, 0o700)
+	}
 	if err != nil {
 		return "", err
 	}
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+		if info, gone := e.Info(); gone == nil && time.Since(info.ModTime()) > 24*time.Hour {
 			_ = os.Remove(filepath.Join(folder, e.Name())) // another test process may have been faster
 		}
 	}

@@ -232,8 +232,8 @@ func (n *Network) PortRange() (first, last int, err error) {
 		if readErr != nil {
 			return readErr
 		}
-		_, err := fmt.Sscan(string(text), &first, &last)
-		return err
+		_, readErr = fmt.Sscan(string(text), &first, &last)
+		return readErr
 	})
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the ephemeral ports of %v: %w", n.prefix, err)

@@ -16,10 +16,9 @@ import (
 	"github.com/brokerlab/brokerlab/internal/kernelsource"
 )
 
-// Alone is for a spec that needs no lab: it waits for its turn on the machine and checks, when the spec ends, that nothing is left.
-func Alone(ctx SpecContext) {
+// Alone is for a spec that needs no lab: it checks, when the spec ends, that nothing is left.
+func Alone() {
 	GinkgoHelper()
-	takeTurn(ctx)
 	before := lookAround()
 	DeferCleanup(before.expectAsBefore)
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
 	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -43,7 +41,7 @@ func (s *Stage) Freeze(ctx context.Context) (thaw func()) {
 // BrokerFiles is how many file descriptors the broker's process has open.
 func (s *Stage) BrokerFiles(ctx context.Context) int {
 	GinkgoHelper()
-	names, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(s.pid(ctx)), "fd"))
+	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.pid(ctx)))
 	Expect(err).NotTo(HaveOccurred())
 	return len(names)
 }
@@ -71,12 +69,12 @@ func (s *Stage) sockets(port uint16, states sockdiag.States) ([]sockdiag.Socket,
 	}
 	var sockets []sockdiag.Socket
 	err = ns.Do(func() error {
-		table, err := sockdiag.Open()
-		if err != nil {
-			return err
+		table, openErr := sockdiag.Open()
+		if openErr != nil {
+			return openErr
 		}
-		sockets, err = table.Dump(port, states)
-		return errors.Join(err, table.Close())
+		sockets, openErr = table.Dump(port, states)
+		return errors.Join(openErr, table.Close())
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the broker's socket table: %w", err)

@@ -92,7 +92,6 @@ func New(ctx SpecContext, options ...Option) *Stage {
 	if err := netlab.Privileges(); err != nil {
 		Skip(err.Error())
 	}
-	takeTurn(ctx)
 	before := lookAround()
 	DeferCleanup(before.expectAsBefore)
 
@@ -132,7 +131,7 @@ func (s *Stage) raise(ctx context.Context, p *plan) {
 	o := netlab.Options{Binary: binary, Progress: func(line string) { GinkgoWriter.Println(line) }}
 	s.lab, err = netlab.Up(ctx, lab, o)
 	Expect(err).NotTo(HaveOccurred(), "bring up the lab")
-	DeferCleanup(func(ctx SpecContext) {
+	DeferCleanup(func(ctx SpecContext) { //nolint:contextcheck // the spec's own context has ended by then
 		if CurrentSpecReport().Failed() {
 			s.printLogs()
 		}
