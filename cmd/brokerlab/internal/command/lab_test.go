@@ -20,9 +20,9 @@ import (
 // The test binary is brokerlab itself where a lab starts it as its owner or as a broker.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && slices.Contains([]string{"lab", "broker", "connections"}, os.Args[1]) {
-		os.Exit(Run(context.Background(), os.Args, Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})) //nolint:forbidigo // the main of another process
+		os.Exit(Run(context.Background(), os.Args, Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}))
 	}
-	os.Exit(m.Run()) //nolint:forbidigo // the main of the test binary
+	os.Exit(m.Run())
 }
 
 // commandLine runs a command line and gives its exit status and what it printed.
