@@ -162,14 +162,15 @@ func stateOf(c *network.Conn) string {
 // describeSockets adds what the kernel knows of the sockets of a page.
 func (q *call) describeSockets(ctx context.Context, req *protocol.DescribeConnectionsRequest, resp *protocol.DescribeConnectionsResponse) {
 	resp.KernelSource = kernelOff
-	if q.server.o.Kernel == nil {
+	switch {
+	case q.server.o.Kernel == nil:
 		resp.KernelWhy = "kernel accounting is off"
+		return
+	case !req.Kernel:
+		resp.KernelWhy = "not asked for"
 		return
 	}
 	resp.KernelSource, resp.KernelWhy = q.server.o.Kernel.Source(ctx)
-	if !req.Kernel {
-		return
-	}
 	known := map[uint64]*protocol.DescribeConnectionsResponseKernel{}
 	ports := map[int32]bool{}
 	for i := range resp.Connections {

@@ -49,14 +49,17 @@ type call struct {
 
 // work runs on a worker. A fault in a handler costs its connection, not the broker.
 func (q *call) work() {
-	defer func() {
-		if p := recover(); p != nil {
-			q.server.o.Log.Error("request handler panicked", slog.String("connection", q.conn.ID()), slog.Int("key", int(q.header.Key)),
-				slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-			q.conn.Close(network.ReasonMalformedRequest)
-		}
-	}()
+	defer q.survive()
 	q.do(q)
+}
+
+// survive is deferred wherever a call's code runs on a goroutine of somebody else.
+func (q *call) survive() {
+	if p := recover(); p != nil {
+		q.server.o.Log.Error("request handler panicked", slog.String("connection", q.conn.ID()), slog.Int("key", int(q.header.Key)),
+			slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		q.conn.Close(network.ReasonMalformedRequest)
+	}
 }
 
 // serve decodes the request and runs its row.

@@ -29,7 +29,7 @@ func supportedFeatures() []feature {
 		{name: "group.version", min: 0, max: 1},
 		{name: "kraft.version", min: 0, max: 1},
 		{name: metadataVersion, min: minMetadataVersion, max: maxMetadataVersion},
-		{name: "share.version", min: 0, max: 1},
+		{name: "share.version", min: 0, max: 2},
 		{name: "streams.version", min: 0, max: 1},
 		{name: "transaction.version", min: 0, max: 2},
 	}

@@ -89,6 +89,7 @@ func (q *call) ask(req kmsg.Request, then func(kmsg.Response)) {
 		return // the connection is gone
 	}
 	client.Do(req, func(resp kmsg.Response, err error) {
+		defer q.survive()
 		if err != nil {
 			q.fail(req, err)
 			return
