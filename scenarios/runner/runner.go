@@ -6,6 +6,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 	"github.com/onsi/gomega"
 
+	"github.com/brokerlab/brokerlab/netlab"
 	"github.com/brokerlab/brokerlab/scenarios/report"
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
@@ -53,8 +55,8 @@ type verdict struct{ failed bool }
 func (t *verdict) Fail() { t.failed = true }
 
 // Run runs the chosen specs, one after another, and returns the report of them. An error means that there was nothing to
-// run; specs that fail are in the report.
-func Run(o Options) (*report.Report, error) {
+// run; specs that fail are in the report. An interrupt of the process ends the spec that runs, which cleans up, and the run.
+func Run(ctx context.Context, o Options) (*report.Report, error) {
 	suite, reporter := ginkgo.GinkgoConfiguration()
 	filter, err := o.filter()
 	if err != nil {
@@ -79,6 +81,11 @@ func Run(o Options) (*report.Report, error) {
 		return nil, err
 	}
 	defer release() //nolint:errcheck // nothing was written
+	if netlab.Privileges() == nil {
+		if err := stage.Sweep(ctx); err != nil {
+			return nil, err
+		}
+	}
 	p := &progress{out: o.Out, total: total, heartbeat: o.Heartbeat}
 	gomega.RegisterFailHandler(ginkgo.Fail)
 	ginkgo.ReportBeforeEach(p.begin)
@@ -265,12 +272,17 @@ func indent(message string) string {
 	return "      " + strings.Join(lines, "\n      ") + "\n"
 }
 
+// ErrInterrupted is returned by [Verdict] for a run that somebody ended.
+var ErrInterrupted = errors.New("the run was interrupted")
+
 // ErrNothingTried is returned by [Verdict] when every promise was skipped.
 var ErrNothingTried = errors.New("every promise was skipped")
 
 // Verdict is nil for a report in which at least one promise was kept and none was broken.
 func Verdict(r *report.Report) error {
 	switch {
+	case slices.ContainsFunc(r.Problems, func(p string) bool { return strings.HasPrefix(p, "Interrupted") }):
+		return ErrInterrupted
 	case !r.Succeeded:
 		return fmt.Errorf("%d of %d promises broken", r.Totals.Failed, r.Totals.Specs)
 	case r.Totals.Passed == 0:

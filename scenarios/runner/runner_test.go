@@ -40,13 +40,13 @@ func TestARunTellsOfEachPromiseAndReportsAll(t *testing.T) {
 	g.Expect(promises[0]).To(HaveField("Name", "A toy breaks"))
 
 	for _, wrong := range []runner.Options{{Suites: []string{"games"}}, {LabelFilter: "(("}, {LabelFilter: "nothing"}} {
-		_, err = runner.Run(wrong)
+		_, err = runner.Run(t.Context(), wrong)
 		_, ok := errors.AsType[*runner.SelectionError](err)
 		g.Expect(ok).To(BeTrue(), "%+v: %v", wrong, err)
 	}
 
 	var out bytes.Buffer
-	r, err := runner.Run(runner.Options{
+	r, err := runner.Run(t.Context(), runner.Options{
 		Suites: []string{"toys"}, LabelFilter: "!dear", Seed: 7, Out: &out, Heartbeat: 20 * time.Millisecond,
 	})
 	RegisterTestingT(t) // the run took gomega's fail handler
@@ -70,5 +70,6 @@ func TestTheVerdictOfARunInWhichNothingCouldBeTriedIsAnErrorOfItsOwn(t *testing.
 	r := &report.Report{Succeeded: true, Totals: report.Totals{Specs: 1, Skipped: 1}, Specs: []report.Spec{{State: report.Skipped, Message: "needs root"}}}
 	g.Expect(runner.Verdict(r)).To(MatchError(runner.ErrNothingTried))
 	g.Expect(runner.Verdict(r)).To(MatchError(ContainSubstring("needs root")))
+	g.Expect(runner.Verdict(&report.Report{Problems: []string{"Interrupted by User"}})).To(MatchError(runner.ErrInterrupted))
 	g.Expect(runner.Verdict(&report.Report{Succeeded: true, Totals: report.Totals{Specs: 2, Passed: 1, Skipped: 1}})).To(Succeed())
 }

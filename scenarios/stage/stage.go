@@ -125,7 +125,7 @@ func (s *Stage) raise(ctx context.Context, p *plan) {
 	GinkgoHelper()
 	binary, err := Binary(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	name := fmt.Sprintf("spec-%d-%d", os.Getpid(), number.Add(1))
+	name := labName(os.Getpid(), number.Add(1))
 	lab, err := p.file(name).Resolve("")
 	Expect(err).NotTo(HaveOccurred())
 	o := netlab.Options{Binary: binary, Progress: func(line string) { GinkgoWriter.Println(line) }}

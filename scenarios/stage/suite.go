@@ -28,6 +28,9 @@ func RunSuite(t Tester, name string) {
 			t.Fatalf("%v", err)
 		}
 		defer release() //nolint:errcheck // the process ends
+		if err := Sweep(t.Context()); err != nil {
+			t.Fatalf("%v", err)
+		}
 		if _, err := Binary(t.Context()); err != nil {
 			t.Fatalf("%v", err)
 		}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -38,11 +39,12 @@ skipped. Labs need root.
 
 With --report-dir the folder gets report.html (one file, for people), report.json and junit.xml.
 
-Exit status: 0 every promise that could be tried was kept, 1 one was broken, 2 nothing could be run.`,
+Exit status: 0 every promise that could be tried was kept, 1 one was broken, 2 nothing could be run, or the run was
+interrupted.`,
 		Example: `  sudo brokerlab run --report-dir report
   sudo brokerlab run listing --scale 0.1
   brokerlab run --list`,
-		RunE: func(_ *cobra.Command, suites []string) error { return runSuites(env, suites, &o) },
+		RunE: func(c *cobra.Command, suites []string) error { return runSuites(c.Context(), env, suites, &o) },
 	}
 	f := c.Flags()
 	f.StringVar(&o.filter, "label-filter", "", "run only specs whose labels match, such as \"listing && !slow\"")
@@ -55,7 +57,7 @@ Exit status: 0 every promise that could be tried was kept, 1 one was broken, 2 n
 	return c
 }
 
-func runSuites(env Env, suites []string, o *runOptions) error {
+func runSuites(ctx context.Context, env Env, suites []string, o *runOptions) error {
 	if o.scale <= 0 || math.IsNaN(o.scale) || math.IsInf(o.scale, 0) {
 		return &ExitError{Code: 2, Err: fmt.Errorf("--scale %v: it must be above 0", o.scale)}
 	}
@@ -72,7 +74,7 @@ func runSuites(env Env, suites []string, o *runOptions) error {
 		}
 		return printPromises(env.Stdout, promises)
 	}
-	r, err := runner.Run(options)
+	r, err := runner.Run(ctx, options)
 	if err != nil {
 		return &ExitError{Code: 2, Err: err}
 	}
@@ -88,7 +90,7 @@ func runSuites(env Env, suites []string, o *runOptions) error {
 		}
 	}
 	switch err := runner.Verdict(r); {
-	case errors.Is(err, runner.ErrNothingTried):
+	case errors.Is(err, runner.ErrNothingTried), errors.Is(err, runner.ErrInterrupted):
 		return &ExitError{Code: 2, Err: err}
 	case err != nil:
 		return &ExitError{Code: 1, Err: err}

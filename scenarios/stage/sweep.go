@@ -1,0 +1,39 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/brokerlab/brokerlab/netlab"
+)
+
+// labName is the name of a spec's lab: the process that made it, and a count.
+func labName(pid int, n int64) string { return fmt.Sprintf("spec-%d-%d", pid, n) }
+
+// Sweep removes labs of specs whose process was killed before it could. It is called when the turn is taken.
+func Sweep(ctx context.Context) error {
+	names, err := netlab.List(netlab.Options{})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		match := regexp.MustCompile(`^spec-(\d+)-\d+$`).FindStringSubmatch(name)
+		if match == nil {
+			continue
+		}
+		pid, err := strconv.Atoi(match[1])
+		if err != nil || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			continue
+		}
+		if err := netlab.Down(ctx, name, netlab.Options{}); err != nil && !errors.Is(err, netlab.ErrNoLab) {
+			errs = append(errs, fmt.Errorf("remove lab %s of a run that was killed: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
