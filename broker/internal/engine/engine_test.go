@@ -202,6 +202,11 @@ func TestACallbackThatBlocksHoldsUpItsOwnClientOnly(t *testing.T) {
 			blocked.Done()
 		})
 	}
+	eventually(t, "the links of the 50 have lingered", func() bool {
+		e.leases.mu.Lock()
+		defer e.leases.mu.Unlock()
+		return e.leases.oldest == nil
+	})
 	for range 50 {
 		ask[*kmsg.ListGroupsResponse](t, e, kmsg.NewPtrListGroupsRequest())
 	}

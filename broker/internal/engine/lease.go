@@ -111,23 +111,31 @@ func (p *leases) drop(c *Client) {
 	l := c.lease.link
 	c.lease.gone = true
 	c.lease.link = nil
-	if l != nil && !c.lease.busy && c.lease.pinned == 0 {
+	reusable := l != nil && !c.lease.busy && c.lease.pinned == 0
+	if reusable {
 		p.unlinger(c)
-		l = p.giveBack(l)
 	}
 	p.mu.Unlock()
-	if l != nil {
+	switch {
+	case reusable:
+		l.whenIdle(func() { p.giveBack(l) })
+	case l != nil:
 		l.close()
 	}
 }
 
-// giveBack makes l idle, or returns it when it is to be closed instead.
-func (p *leases) giveBack(l link) (discard link) {
-	if p.closed || len(p.idle) >= maxIdleLinks || l.bulky() {
-		return l
+// giveBack makes l wait for another client, or closes it.
+func (p *leases) giveBack(l link) {
+	bulky := l.bulky()
+	p.mu.Lock()
+	keep := !bulky && !p.closed && len(p.idle) < maxIdleLinks
+	if keep {
+		p.idle = append(p.idle, l)
 	}
-	p.idle = append(p.idle, l)
-	return nil
+	p.mu.Unlock()
+	if !keep {
+		l.close()
+	}
 }
 
 // lingers puts c at the end of the list.
@@ -177,22 +185,19 @@ func (p *leases) arm(d time.Duration) {
 func (p *leases) sweep() {
 	p.mu.Lock()
 	p.armed = false
-	var discard []link
+	var free []link
 	for c := p.oldest; c != nil && !p.closed; c = p.oldest {
 		if wait := p.linger - time.Since(c.lease.since); wait > 0 {
 			p.arm(wait)
 			break
 		}
 		p.unlinger(c)
-		l := c.lease.link
+		free = append(free, c.lease.link)
 		c.lease.link = nil
-		if l = p.giveBack(l); l != nil {
-			discard = append(discard, l)
-		}
 	}
 	p.mu.Unlock()
-	for _, l := range discard {
-		l.close()
+	for _, l := range free {
+		l.whenIdle(func() { p.giveBack(l) })
 	}
 }
 

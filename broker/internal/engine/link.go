@@ -20,6 +20,9 @@ type link interface {
 	// send hands req over and returns at once. answer is called exactly once, on a goroutine of the link that
 	// must not be held up; the link takes the next request from within it already.
 	send(from lessee, req kmsg.Request, answer func(kmsg.Response, error))
+	// whenIdle runs f once the last answer's function has returned: at once, or on the link's goroutine. Until then
+	// the link must not go to another lessee, who would wait for that function too.
+	whenIdle(f func())
 	// bulky tells whether the link holds so much memory that a new one is cheaper than keeping it.
 	bulky() bool
 	// close ends the link and answers a request in flight with [ErrClosed].

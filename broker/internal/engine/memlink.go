@@ -42,6 +42,8 @@ type memLink struct {
 	corr     int32
 	large    bool
 	closed   bool
+	calling  bool   // answer runs
+	idle     func() // to be run after it
 	onClosed func()
 }
 
@@ -153,6 +155,7 @@ func (l *memLink) Write(p []byte) (int, error) {
 	answer, resp, corr := l.answer, l.resp, l.corr
 	l.answer, l.resp = nil, nil
 	l.large = l.large || len(p) >= bulkyAnswer
+	l.calling = true
 	l.mu.Unlock()
 	if answer == nil {
 		return 0, net.ErrClosed
@@ -162,7 +165,25 @@ func (l *memLink) Write(p []byte) (int, error) {
 		return 0, net.ErrClosed
 	}
 	answer(resp, nil)
+	l.mu.Lock()
+	idle := l.idle
+	l.calling, l.idle = false, nil
+	l.mu.Unlock()
+	if idle != nil {
+		idle()
+	}
 	return len(p), nil
+}
+
+func (l *memLink) whenIdle(f func()) {
+	l.mu.Lock()
+	if l.calling {
+		l.idle = f
+		l.mu.Unlock()
+		return
+	}
+	l.mu.Unlock()
+	f()
 }
 
 // readResponse decodes a response that starts with its length prefix. What resp keeps is a copy.
