@@ -115,8 +115,8 @@ func (b *Broker) open() error {
 		err = b.openStores(ctx, cluster)
 	}
 	opening.Wait()
-	if err := errors.Join(err, kernelErr); err != nil {
-		return err
+	if failed := errors.Join(err, kernelErr); failed != nil {
+		return failed
 	}
 	return b.openListeners(ctx, cluster)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // usualRow is the size of most rows of a listing, in bytes.
-const usualRow = 176
+const usualRow = 128
 
 // manyRows is how long a listing is worth a warning: nothing bounds a response of version 0.
 const manyRows = 50_000
@@ -22,24 +22,40 @@ const manyRows = 50_000
 // Differs from Kafka: Kafka has no such API. Where the proposal leaves a choice: addresses are
 // compared as addresses and listeners in any case; software is empty until the client has named
 // itself; ConnectedSince is real.
-func listClientConnections(_ context.Context, q *call, req *protocol.ListClientConnectionsRequest) (*protocol.ListClientConnectionsResponse, error) {
-	resp := protocol.NewPtrListClientConnectionsResponse()
+func listClientConnections(_ context.Context, q *call, req *protocol.ListClientConnectionsRequest) (*listing, error) {
 	f := filter{principal: req.PrincipalFilter, listener: upper(req.ListenerFilter)}
 	if req.ClientAddressFilter != nil {
 		only, ok := address(*req.ClientAddressFilter)
 		f.address, f.nowhere = &only, !ok
 	}
-	if f == (filter{}) { // all of them: growing a list of 100,000 costs more than filling it
-		resp.Connections = make([]protocol.ListClientConnectionsResponseConnection, 0, q.server.connections())
-	}
+	resp := &listing{ListClientConnectionsResponse: protocol.NewPtrListClientConnectionsResponse()}
 	for c := range q.server.o.Connections() {
 		if f.passes(c) {
-			resp.Connections = append(resp.Connections, listed(c))
+			resp.connections = append(resp.connections, c)
 		}
 	}
-	q.size = len(resp.Connections) * usualRow
-	q.audit("ListClientConnections", len(resp.Connections))
+	q.size = len(resp.connections) * usualRow
+	q.audit("ListClientConnections", len(resp.connections))
 	return resp, nil
+}
+
+// listing is a response whose rows are made while it is written: 100,000 of them exist once, as bytes.
+type listing struct {
+	*protocol.ListClientConnectionsResponse
+	connections []*network.Conn
+}
+
+// AppendTo writes the response's body.
+func (l *listing) AppendTo(dst []byte) []byte {
+	return l.AppendRows(dst, len(l.connections), func(yield func(*protocol.ListClientConnectionsResponseConnection) bool) {
+		var row protocol.ListClientConnectionsResponseConnection
+		for _, c := range l.connections {
+			row = listed(c)
+			if !yield(&row) {
+				return
+			}
+		}
+	})
 }
 
 func listed(c *network.Conn) protocol.ListClientConnectionsResponseConnection {

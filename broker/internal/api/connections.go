@@ -23,16 +23,6 @@ func who(c *network.Conn) (full, kind string) {
 	return "", ""
 }
 
-// connections is about how many there are.
-func (s *Server) connections() int {
-	n := 16 // those that come meanwhile
-	counts := s.o.Counts()
-	for i := range counts {
-		n += int(counts[i].Established)
-	}
-	return n
-}
-
 // filter lets connections pass; a nil part lets all. It looks only at what costs nothing to look at.
 type filter struct {
 	principal *string
