@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		if err := runChild(dir, os.Getenv(childAddr)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1) //nolint:forbidigo // this is the child's main
+			os.Exit(1)
 		}
 		return
 	}

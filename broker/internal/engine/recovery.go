@@ -277,7 +277,7 @@ func (p *producers) introduce(file string) error {
 		}
 		raw = appendLogEntry(raw, data)
 	}
-	if err := os.WriteFile(file+".tmp", raw, 0o600); err != nil {
+	if err := os.WriteFile(file+".tmp", raw, 0o600); err != nil { //nolint:gosec // a fixed name in the directory that the operator chose
 		return err
 	}
 	return os.Rename(file+".tmp", file)
