@@ -122,7 +122,7 @@ func (s *Server) Open(c *network.Conn, state *tls.ConnectionState) {
 		id = &network.Identity{}
 	case state != nil && len(state.PeerCertificates) > 0:
 		dn := keystore.DistinguishedName(state.PeerCertificates[0])
-		name, err := s.o.Listener[l.Name].Principals.Map(dn)
+		name, err := s.principalName(l.Name, dn)
 		if err != nil {
 			ss.unmappable, name = dn, ""
 			id.Type = ""
@@ -132,6 +132,15 @@ func (s *Server) Open(c *network.Conn, state *tls.ConnectionState) {
 	c.SetState(ss)
 	c.SetIdentity(id)
 	c.SetAuthenticated(ss.sasl == nil)
+}
+
+// principalName maps a certificate's subject by the listener's rules; without any it is the name.
+func (s *Server) principalName(listener, dn string) (string, error) {
+	rules := s.o.Listener[listener].Principals
+	if rules == nil {
+		return dn, nil
+	}
+	return rules.Map(dn)
 }
 
 // Closed gives back what the connection held in the data plane.

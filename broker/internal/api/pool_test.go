@@ -1,0 +1,94 @@
+package api
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+)
+
+// working is a call that does f.
+func working(f func()) *call { return &call{do: func(*call) { f() }} }
+
+func TestThePoolWorksOnNoMoreCallsThanItHasWorkers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(3)
+		var now atomic.Int64
+		gate := make(chan struct{})
+		for range 200 { // more than the queue begins with
+			p.submit(working(func() {
+				now.Add(1)
+				<-gate
+				now.Add(-1)
+			}))
+		}
+		synctest.Wait()
+		if n := now.Load(); n != 3 {
+			t.Errorf("%d calls at once, want 3", n)
+		}
+		if waiting, busy, workers := p.load(); waiting != 197 || busy != 3 || workers != 3 {
+			t.Errorf("load = %d waiting, %d busy, %d workers, want 197, 3, 3", waiting, busy, workers)
+		}
+		p.resize(5)
+		synctest.Wait()
+		if n := now.Load(); n != 5 {
+			t.Errorf("%d calls at once after resize, want 5", n)
+		}
+		p.resize(1)
+		for range 4 {
+			gate <- struct{}{}
+		}
+		synctest.Wait()
+		if n := now.Load(); n != 1 {
+			t.Errorf("%d calls at once after shrinking, want 1", n)
+		}
+		close(gate)
+		p.close()
+		if waiting, busy, _ := p.load(); waiting != 0 || busy != 0 {
+			t.Errorf("after close %d wait and %d are busy", waiting, busy)
+		}
+	})
+}
+
+func TestOneWorkerTakesCallsInTheirOrder(t *testing.T) {
+	t.Parallel()
+	p := newPool(1)
+	var got []int
+	gate := make(chan struct{})
+	p.submit(working(func() { <-gate }))
+	want := make([]int, 0, 500)
+	for i := range 500 {
+		want = append(want, i)
+		p.submit(working(func() { got = append(got, i) }))
+	}
+	close(gate)
+	p.close()
+	if !slices.Equal(got, want) {
+		t.Errorf("order = %v", got)
+	}
+	p.submit(working(func() { t.Error("a closed pool works") }))
+}
+
+func TestCallsFromManyGoroutinesAreAllDone(t *testing.T) {
+	t.Parallel()
+	p := newPool(4)
+	var done atomic.Int64
+	var senders sync.WaitGroup
+	for range 8 {
+		senders.Go(func() {
+			for i := range 500 {
+				if i%100 == 0 {
+					p.resize(1 + i/100)
+				}
+				p.submit(working(func() { done.Add(1) }))
+			}
+		})
+	}
+	senders.Wait()
+	p.close()
+	if n := done.Load(); n != 4000 {
+		t.Errorf("%d calls were done, want 4000", n)
+	}
+}
