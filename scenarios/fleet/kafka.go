@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -60,9 +61,16 @@ func readFrame(r io.Reader) ([]byte, error) {
 	if n > maxAnswer {
 		return nil, &badAnswerError{fmt.Sprintf("an answer that claims %d bytes", n)}
 	}
-	frame := make([]byte, n)
-	if _, err := io.ReadFull(r, frame); err != nil {
-		return nil, err
+	// A claim is believed as far as its bytes arrive.
+	const atOnce = 64 << 10
+	frame := make([]byte, 0, min(n, atOnce))
+	for uint32(len(frame)) < n {
+		have := len(frame)
+		more := min(int(n)-have, max(atOnce, have))
+		frame = slices.Grow(frame, more)[:have+more]
+		if _, err := io.ReadFull(r, frame[have:]); err != nil {
+			return nil, err
+		}
 	}
 	return frame, nil
 }

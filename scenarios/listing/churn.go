@@ -95,7 +95,7 @@ var _ = Describe("The list of connections", Label("listing"), func() {
 		report.Attach(report.Figure{Name: "connections a second", Value: float64(stats.Connected) / lasting.Seconds()})
 		report.Attach(report.Figure{Name: "lists compared", Value: float64(len(taken))})
 		report.Attach(report.Figure{Name: "reconciliations with the kernel", Value: float64(reconciled)})
-		Expect(stats.Connected).To(BeNumerically(">", 100))
+		Expect(stats.Connected).To(BeNumerically(">", stage.Scale(100)))
 		for i := range taken {
 			Expect(taken[i].contradictions(clients, lag)).To(BeEmpty(), "list %d of %d", i+1, len(taken))
 		}
