@@ -1,0 +1,39 @@
+package broker_test
+
+import (
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/protocol"
+)
+
+// An answer that cannot be decoded, or none, is what a client of just that version would meet.
+func TestEveryServedVersionOfEveryAPIAnswersAnEmptyRequest(t *testing.T) {
+	t.Parallel()
+	b := start(t, plainConfig())
+	own := map[int16]kmsg.Request{}
+	for _, req := range []kmsg.Request{
+		protocol.NewPtrListClientConnectionsRequest(), protocol.NewPtrDescribeConnectionsRequest(), protocol.NewPtrDescribeKernelRequest(),
+	} {
+		own[req.Key()] = req
+	}
+	r := dial(t, b.Addr("PLAINTEXT"))
+	served := ask[*kmsg.ApiVersionsResponse](r, versionsRequest(4)).ApiKeys
+	if len(served) < 60 {
+		t.Errorf("%d APIs are served, want more than 60", len(served))
+	}
+	for _, k := range served {
+		for version := k.MinVersion; version <= k.MaxVersion; version++ {
+			req := own[k.ApiKey]
+			if req == nil {
+				req = kmsg.RequestForKey(k.ApiKey)
+			}
+			if produce, ok := req.(*kmsg.ProduceRequest); ok {
+				produce.Acks = 1
+			}
+			req.SetVersion(version)
+			ask[kmsg.Response](r, req)
+		}
+	}
+}
