@@ -1,10 +1,12 @@
 package stage
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -12,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/brokerlab/brokerlab/internal/kernel/sockdiag"
+	"github.com/brokerlab/brokerlab/netlab"
 )
 
 // pid is the broker's process.
@@ -80,4 +83,16 @@ func (s *Stage) sockets(port uint16, states sockdiag.States) ([]sockdiag.Socket,
 		return nil, fmt.Errorf("read the broker's socket table: %w", err)
 	}
 	return sockets, nil
+}
+
+// Command runs brokerlab with these arguments in the stage's own subnet, as a person would who knows the broker by the name "broker", and
+// returns what it printed. It has to succeed.
+func (s *Stage) Command(ctx context.Context, args ...string) string {
+	GinkgoHelper()
+	binary, err := Binary(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	var out, problems bytes.Buffer
+	err = s.lab.Exec(ctx, opsName, netlab.Command{Args: append([]string{binary}, args...), Stdout: &out, Stderr: &problems})
+	Expect(err).NotTo(HaveOccurred(), "brokerlab %s\n%s%s", strings.Join(args, " "), out.String(), problems.String())
+	return out.String()
 }
