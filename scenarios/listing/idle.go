@@ -1,11 +1,13 @@
 package listing
 
 import (
+	"math"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/brokerlab/brokerlab/broker/admin"
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
@@ -68,6 +70,13 @@ var _ = Describe("A row of the list", Label("listing"), func() {
 		s.CutOff(ctx, "10.1.0.0/24")
 		Expect(differences(append(clients, others.Up()...), s.Connections(ctx))).To(BeEmpty())
 		cut := time.Now()
+		Eventually(func() int64 {
+			youngest := int64(math.MaxInt64)
+			for _, row := range s.Describe(ctx, admin.DescribeFilter{Address: new("10.1.0.0/24")}) {
+				youngest = min(youngest, row.IdleMillis)
+			}
+			return youngest
+		}).WithContext(ctx).WithTimeout(30*time.Second).Should(BeNumerically(">", 1000), "each is shown with its age")
 		Eventually(func() []string { return differences(others.Up(), s.Connections(ctx)) }).
 			WithContext(ctx).WithTimeout(60 * time.Second).Should(BeEmpty())
 		Expect(time.Since(cut)).To(BeNumerically(">", time.Second))

@@ -136,3 +136,31 @@ func TestAnEmptyRunStillMakesAReport(t *testing.T) {
 		entry(report.Timeline{Name: "empty"}), entry(report.Timeline{Name: "one", Series: []report.Series{{Points: []report.Point{{}}}}}), entry(report.NewLatency("none", fleet.NewHistogram())),
 	}}}}).Write(folder)).To(Succeed())
 }
+
+// A program that reads report.json finds what it found in an earlier release: a field may come, but one that goes or
+// changes its name needs another Schema.
+func TestTheFieldsOfReportJSONStay(t *testing.T) {
+	g := NewWithT(t)
+	text, err := json.Marshal(report.New("brokerlab", run()))
+	g.Expect(err).NotTo(HaveOccurred())
+	var r map[string]any
+	g.Expect(json.Unmarshal(text, &r)).To(Succeed())
+	has := func(v any, keys ...string) {
+		t.Helper()
+		for _, key := range keys {
+			g.Expect(v).To(HaveKey(key))
+		}
+	}
+	has(r, "schema", "title", "succeeded", "started", "seconds", "seed", "host", "totals", "specs")
+	has(r["host"], "kernel", "arch", "cpus", "go")
+	has(r["totals"], "specs", "passed", "failed", "skipped")
+	passed, failed := r["specs"].([]any)[0].(map[string]any), r["specs"].([]any)[1].(map[string]any)
+	has(passed, "suite", "name", "labels", "state", "seconds", "started", "figures", "latencies", "timelines")
+	has(passed["figures"].([]any)[0], "name", "value")
+	has(passed["latencies"].([]any)[0], "name", "count", "minMicros", "meanMicros", "p50Micros", "p90Micros", "p99Micros", "p999Micros", "maxMicros", "buckets")
+	timeline := passed["timelines"].([]any)[0].(map[string]any)
+	has(timeline, "name", "series")
+	has(timeline["series"].([]any)[0], "name", "source", "points")
+	has(failed, "message", "location", "output", "tables")
+	has(failed["tables"].([]any)[0], "name", "columns", "rows")
+}

@@ -191,7 +191,6 @@ type progress struct {
 	mu     sync.Mutex // guards what follows
 	out    io.Writer
 	number int
-	suite  string
 	cancel func()
 }
 
@@ -211,7 +210,7 @@ func (p *progress) begin(s ginkgo.SpecReport) {
 		for {
 			select {
 			case <-tick.C:
-				p.print("  … %s: %s so far\n", s.FullText(), time.Since(begun).Round(time.Second))
+				p.print("… %s: %s so far\n", s.FullText(), time.Since(begun).Round(time.Second))
 			case <-done:
 				return
 			}
@@ -246,10 +245,6 @@ func (p *progress) end(s ginkgo.SpecReport) {
 		return // not chosen
 	}
 	p.number++
-	if suite := report.SuiteOf(&s); suite != p.suite {
-		p.suite = suite
-		p.print("%s\n", suite)
-	}
 	mark, rest := "✓", ""
 	message := strings.TrimSpace(report.Clean(s.Failure.Message))
 	switch report.StateOf(&s) {
@@ -259,7 +254,11 @@ func (p *progress) end(s ginkgo.SpecReport) {
 		mark, rest = "–", indent("skipped: "+message)
 	case report.Passed:
 	}
-	p.print("  %s %s (%s) [%d/%d]\n%s", mark, s.FullText(), s.RunTime.Round(10*time.Millisecond), p.number, p.total, rest)
+	name := s.FullText()
+	if suite := report.SuiteOf(&s); suite != "" {
+		name = suite + ": " + name
+	}
+	p.print("%s [%d/%d] %s (%s)\n%s", mark, p.number, p.total, name, s.RunTime.Round(10*time.Millisecond), rest)
 }
 
 // indent shortens a message to what a terminal can bear; the report has all of it.

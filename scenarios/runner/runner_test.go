@@ -56,8 +56,8 @@ func TestARunTellsOfEachPromiseAndReportsAll(t *testing.T) {
 	g.Expect(r.Specs).To(HaveEach(HaveField("Suite", "toys")))
 	g.Expect(runner.Verdict(r)).To(MatchError("1 of 4 promises broken"))
 	for _, line := range []string{
-		"toys\n", "✓ A toy keeps its promise", "✗ A toy breaks", "to equal", "– A toy cannot be tried", "skipped: no batteries",
-		"… A toy takes its time", "[4/4]",
+		"] toys: A toy keeps its promise", "✓ [", "] toys: A toy breaks", "✗ [", "to equal", "] toys: A toy cannot be tried", "– [", "skipped: no batteries",
+		"… A toy takes its time", "[4/4] ",
 	} {
 		g.Expect(out.String()).To(ContainSubstring(line))
 	}
