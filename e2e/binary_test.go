@@ -143,19 +143,19 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// freePorts returns n ports of the loopback interface that nobody listens on.
+// freePorts returns n ports of the loopback interface that nobody listens on. All are held until all are found, so that
+// they differ.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
-	ports := make([]int, n)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatalf("find a free port: %v", err)
-		}
-		defer l.Close()
-		ports[i] = l.Addr().(*net.TCPAddr).Port
+	if n == 0 {
+		return nil
 	}
-	return ports
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("find a free port: %v", err)
+	}
+	defer l.Close()
+	return append(freePorts(t, n-1), l.Addr().(*net.TCPAddr).Port)
 }
 
 // writeFile writes text to name in dir and returns the path.
