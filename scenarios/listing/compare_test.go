@@ -64,7 +64,7 @@ func TestOnlyWhatCameOrWentMeanwhileMayContradictAList(t *testing.T) {
 	const lag = time.Second
 	asked := time.Now()
 	answered := asked.Add(100 * time.Millisecond)
-	at := func(d time.Duration) time.Time { return asked.Add(d) }
+	at := asked.Add
 	for _, test := range []struct {
 		name           string
 		started, ended time.Duration // from the asking; ended 0: not

@@ -88,12 +88,12 @@ func (s *Stage) sockets(port uint16, states sockdiag.States) ([]sockdiag.Socket,
 }
 
 // Workers opens each plan in a process of its own, and ends them with the spec.
-func (s *Stage) Workers(ctx context.Context, plans ...fleet.Plan) *fleet.Workers {
+func (*Stage) Workers(ctx context.Context, plans ...fleet.Plan) *fleet.Workers {
 	GinkgoHelper()
 	binary, err := Binary(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	w, err := fleet.OpenWorkers(ctx, plans, func(ctx context.Context) *exec.Cmd {
-		cmd := exec.CommandContext(context.WithoutCancel(ctx), binary, "fleet-worker") //nolint:gosec // this program
+		cmd := exec.CommandContext(context.WithoutCancel(ctx), binary, "fleet-worker")
 		cmd.Stderr = GinkgoWriter
 		return cmd
 	})
