@@ -3,6 +3,7 @@ package stage
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -44,11 +45,13 @@ func TestALeftGoroutineAndFileAreSeen(t *testing.T) {
 	f, err := fleet.New(0)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(openFiles()).To(BeNumerically(">", before.files))
-	left := ours()
-	for id := range before.goroutines {
-		delete(left, id)
-	}
-	g.Expect(left).NotTo(BeEmpty())
+	g.Eventually(func() map[string]string { // a goroutine shows whose it is once it has begun
+		left := ours()
+		for id := range before.goroutines {
+			delete(left, id)
+		}
+		return left
+	}, time.Minute, time.Millisecond).ShouldNot(BeEmpty())
 	g.Expect(f.Close()).To(Succeed())
 	g.Expect(openFiles()).To(Equal(before.files))
 }
