@@ -53,9 +53,9 @@ func (s *Stage) compare(ctx context.Context) []reconcile.Result {
 			Known:      reconcile.Known{AcceptQueue: port.AcceptQueue},
 		}
 		if b := port.Broker; b != nil {
-			c.Known.Held, c.Known.Queued, c.Known.Closing = b.Held, b.Queued, b.Closing
+			c.Known.Held, c.Known.Queued = b.Held, b.Queued
 		}
-		c.Known.Closing = max(c.Known.Closing, s.ending(c.Port))
+		c.Known.Closing = s.ending(c.Port)
 		for k := range before.Ports {
 			if was := &before.Ports[k]; was.Port == port.Port {
 				c.Changed = int64(port.Gauge.Opened - was.Gauge.Opened + port.Gauge.Closed - was.Gauge.Closed)
