@@ -76,6 +76,7 @@ type KernelPort struct {
 	ServedTotal  uint64 `json:"servedTotal"`
 
 	AcceptQueue int64 `json:"acceptQueue"` // established, not yet accepted by the program
+	Closing     int64 `json:"closing"`     // of Established: the program has closed it, and TCP has not ended yet
 	Backlog     int64 `json:"backlog"`     // the limit of the accept queue
 	Overflows   int64 `json:"overflows"`   // connections dropped because the accept queue was full
 

@@ -33,7 +33,7 @@ func (k kernelMessages) Report(ctx context.Context) (*protocol.DescribeKernelRes
 		p := &r.Ports[i]
 		port := protocol.DescribeKernelResponsePort{
 			Port: int32(p.Port), ListenerName: p.Listener, Seeded: p.Seeded, BytesIn: p.BytesIn, BytesOut: p.BytesOut,
-			AcceptQueue: p.AcceptQueue, Backlog: p.Backlog, Overflows: p.Overflows,
+			AcceptQueue: p.AcceptQueue, Closing: p.Closing, Backlog: p.Backlog, Overflows: p.Overflows,
 			Gauge: protocol.DescribeKernelResponseGauge{
 				Established: p.Established, TLS: p.TLS, Plaintext: p.Plaintext, Undecided: p.Undecided, Unknown: p.Unknown,
 				Opened: p.Opened, Closed: p.Closed,

@@ -209,9 +209,10 @@ func kernelPortMetrics(out chan<- prometheus.Metric, p *KernelPort) {
 	counter(out, "brokerlab_kernel_opened_total", "Connections that were established since counting began.", float64(p.Opened), l...)
 	counter(out, "brokerlab_kernel_closed_total", "Connections that ended since counting began.", float64(p.Closed), l...)
 	gauge(out, "brokerlab_kernel_seeded", "Connections that were there when counting began.", float64(p.Seeded), l...)
-	counter(out, "brokerlab_kernel_received_bytes_total", "Payload bytes from clients.", float64(p.BytesIn), l...)
-	counter(out, "brokerlab_kernel_sent_bytes_total", "Payload bytes to clients.", float64(p.BytesOut), l...)
+	counter(out, "brokerlab_kernel_received_bytes_total", "Bytes from clients, ciphertext over TLS; the end of a stream counts as one.", float64(p.BytesIn), l...)
+	counter(out, "brokerlab_kernel_sent_bytes_total", "Bytes that clients acknowledged, ciphertext over TLS; the end of a stream counts as one.", float64(p.BytesOut), l...)
 	gauge(out, "brokerlab_kernel_accept_queue", "Established connections that wait to be accepted.", float64(p.AcceptQueue), l...)
+	gauge(out, "brokerlab_kernel_closing", "Established connections that the broker has closed and TCP has not ended yet.", float64(p.Closing), l...)
 	gauge(out, "brokerlab_kernel_accept_backlog", "The limit of the accept queue.", float64(p.Backlog), l...)
 	counter(out, "brokerlab_kernel_accept_overflows_total", "Connections dropped because the accept queue was full.", float64(p.Overflows), l...)
 }

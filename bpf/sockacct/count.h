@@ -221,8 +221,10 @@ static __always_inline void count_over(struct conn *c)
 {
 	__u32 was = step(&c->phase, PHASE_COUNTED, PHASE_OVER, PHASE_SERVED, PHASE_OVER);
 	struct port_count *port = was ? watched(c->netns, c->local_port) : 0;
-	if (port)
-		count_unserved(port, was);
+	if (!port)
+		return;
+	add(&port->closing, 1);
+	count_unserved(port, was);
 }
 
 /* The end: exactly what was added is taken away. The port comes from our own state: the socket has
@@ -237,6 +239,8 @@ static __always_inline void count_closed(struct conn *c, const struct tcp_sock *
 	if (!port)
 		return;
 	count_unserved(port, was);
+	if (was & PHASE_OVER)
+		add(&port->closing, -1);
 	if (tp) {
 		addu(&port->bytes_in, tp->bytes_received);
 		addu(&port->bytes_out, tp->bytes_acked);

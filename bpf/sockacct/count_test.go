@@ -123,6 +123,25 @@ func TestConnectionsInTheAcceptQueueAreEstablished(t *testing.T) {
 	allZero(t, c, s, port)
 }
 
+func TestWhatTheServerHasClosedIsClosingUntilTheClientClosesToo(t *testing.T) {
+	c, s := load(t, Options{}), newSpace(t)
+	l, port := s.listen(t, "127.0.0.1:0")
+	watch(t, c, s, port, 0)
+	client := s.mustConnect(t, loopback(port))
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := counts(t, c, s, port); p.Established != 1 || p.Closing != 0 {
+		t.Errorf("open = %+v, want one connection that is not closing", p)
+	}
+	quit(conn)
+	becomes(t, c, s, port, "closed by the server", func(p Port) bool { return p.Established == 1 && p.Closing == 1 })
+	closeFD(client)
+	becomes(t, c, s, port, "closed by both", func(p Port) bool { return p.Established == 0 && p.Closing == 0 })
+	noneLost(t, c)
+}
+
 func TestOtherPortsAndOtherNamespacesAreNotCounted(t *testing.T) {
 	c, s, other := load(t, Options{}), newSpace(t), newSpace(t)
 	_, port := s.listen(t, "127.0.0.1:0")

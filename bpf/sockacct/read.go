@@ -58,7 +58,8 @@ func port(key sockacctPortKey, c sockacctPortCount) Port {
 		Netns: key.Netns, Port: key.Port, Group: c.Group,
 		Established: c.Established,
 		TLS:         c.Tls, Plaintext: c.Plaintext, Undecided: c.Undecided, Unknown: c.Unknown,
-		Opened: c.Opened, Closed: c.Closed, Seeded: c.Seeded,
+		Closing: c.Closing,
+		Opened:  c.Opened, Closed: c.Closed, Seeded: c.Seeded,
 		ClosedBytesIn: c.BytesIn, ClosedBytesOut: c.BytesOut,
 		Gauge: gauge(c.Gauge),
 	}

@@ -345,6 +345,9 @@ type Port struct {
 	Established                        int64
 	TLS, Plaintext, Undecided, Unknown int64
 
+	// Closing is how many of Established the program has closed or shut down, while TCP has not ended yet.
+	Closing int64
+
 	Opened, Closed, Seeded uint64 // Established = Opened + Seeded - Closed
 	Gauge                  Gauge
 

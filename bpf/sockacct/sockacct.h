@@ -74,6 +74,7 @@ struct port_count {
 	__s64 plaintext;
 	__s64 undecided;
 	__s64 unknown;
+	__s64 closing; /* of established: we closed or shut down, and TCP has not ended yet */
 	__u64 opened;
 	__u64 closed;
 	__u64 seeded;

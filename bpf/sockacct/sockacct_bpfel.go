@@ -86,6 +86,7 @@ type sockacctPortCount struct {
 	Plaintext   int64
 	Undecided   int64
 	Unknown     int64
+	Closing     int64
 	Opened      uint64
 	Closed      uint64
 	Seeded      uint64

@@ -70,6 +70,7 @@ type DescribeKernelResponsePort struct {
 	BytesIn      uint64
 	BytesOut     uint64
 	AcceptQueue  int64 // established, not yet accepted by the program
+	Closing      int64 // of Established: the program has closed it, and TCP has not ended yet
 	Backlog      int64 // the limit of the accept queue
 	Overflows    int64 // connections dropped because the accept queue was full
 	Sources      []DescribeKernelResponseSource
@@ -101,7 +102,6 @@ type DescribeKernelResponseBroker struct {
 	Handshaking int64 // of Listed: TLS has not ended
 	Held        int64 // accepted, not yet admitted: in the acceptor's hand or held back by a rate limit
 	Queued      int64 // admitted, waiting for their network thread
-	Closing     int64 // no longer listed, not yet closed
 	Accepted    uint64
 	Closed      uint64
 
@@ -111,7 +111,7 @@ type DescribeKernelResponseBroker struct {
 // The sizes of structs whose fields are all empty.
 const (
 	leastKernelGauge  = 12*8 + 1
-	leastKernelPort   = 4 + 1 + leastKernelGauge + 6*8 + 1 + 1 + 1
+	leastKernelPort   = 4 + 1 + leastKernelGauge + 7*8 + 1 + 1 + 1
 	leastKernelSource = 1 + 8 + 1
 	leastKernelLost   = 1 + 8 + 1
 )
@@ -160,6 +160,7 @@ func (v *DescribeKernelResponsePort) fields(c *codec) {
 	c.uint64(&v.BytesIn)
 	c.uint64(&v.BytesOut)
 	c.int64(&v.AcceptQueue)
+	c.int64(&v.Closing)
 	c.int64(&v.Backlog)
 	c.int64(&v.Overflows)
 	array(c, &v.Sources, leastKernelSource, (*DescribeKernelResponseSource).fields)
@@ -184,7 +185,6 @@ func (v *DescribeKernelResponseBroker) fields(c *codec) {
 	c.int64(&v.Handshaking)
 	c.int64(&v.Held)
 	c.int64(&v.Queued)
-	c.int64(&v.Closing)
 	c.uint64(&v.Accepted)
 	c.uint64(&v.Closed)
 	c.tags(&v.UnknownTags)

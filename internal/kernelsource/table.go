@@ -109,6 +109,9 @@ func (t *table) report(ports []uint16, why string) (broker.KernelReport, error) 
 			k.BytesIn += s.BytesIn
 			k.BytesOut += s.BytesOut
 			sources[s.Remote.Addr()]++
+			if sockdiag.Ending().Has(s.State) {
+				k.Closing++
+			}
 		}
 		for addr, n := range sources {
 			k.Sources = append(k.Sources, broker.KernelSourceCount{Addr: addr, Count: n})

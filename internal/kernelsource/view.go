@@ -321,7 +321,8 @@ func kernelPort(p *sockacct.Port) broker.KernelPort {
 	return broker.KernelPort{
 		Port: p.Port, Established: p.Established, Sources: []broker.KernelSourceCount{},
 		TLS: p.TLS, Plaintext: p.Plaintext, Undecided: p.Undecided, Unknown: p.Unknown,
-		Opened: p.Opened, Closed: p.Closed, Seeded: p.Seeded,
+		Closing: p.Closing,
+		Opened:  p.Opened, Closed: p.Closed, Seeded: p.Seeded,
 		Served: p.Gauge.Served, ServedMax: p.Gauge.ServedMax,
 		ServedTLS: p.Gauge.ServedTLS, ServedTLSMax: p.Gauge.ServedTLSMax, ServedTotal: p.Gauge.ServedTotal,
 	}

@@ -3,7 +3,6 @@ package stage
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -11,9 +10,6 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
 
-	"github.com/brokerlab/brokerlab/broker/admin"
-	"github.com/brokerlab/brokerlab/broker/protocol"
-	"github.com/brokerlab/brokerlab/internal/kernel/sockdiag"
 	"github.com/brokerlab/brokerlab/internal/reconcile"
 )
 
@@ -22,80 +18,11 @@ import (
 // kernel does not count at all there is nothing to compare: no result.
 func (s *Stage) Reconcile(ctx context.Context) []reconcile.Result {
 	GinkgoHelper()
-	first := s.compare(ctx)
-	if !slices.ContainsFunc(first, func(r reconcile.Result) bool { return !r.Explained() }) {
-		return first
-	}
-	second := s.compare(ctx)
-	for i := range min(len(first), len(second)) {
-		second[i] = reconcile.Confirm(&first[i], &second[i])
-	}
-	return second
-}
-
-// compare reads both sides once: the kernel's counts before and after the list, so that what came or went
-// between is known.
-func (s *Stage) compare(ctx context.Context) []reconcile.Result {
-	GinkgoHelper()
-	before := s.Kernel(ctx)
-	if before.Exactness == "unavailable" {
-		return nil
-	}
-	rows, err := s.admin.DescribeConnections(ctx, admin.DescribeFilter{Kernel: true})
+	const readings = 2
+	brokers, err := reconcile.Cluster(ctx, s.admin, readings, 0)
 	Expect(err).NotTo(HaveOccurred())
-	after := s.Kernel(ctx)
-	results := make([]reconcile.Result, 0, len(after.Ports))
-	for i := range after.Ports {
-		port := &after.Ports[i]
-		c := reconcile.Counts{
-			Listener: port.ListenerName, Port: uint16(port.Port), Kernel: port.Gauge.Established,
-			LowerBound: after.Exactness == "lower bound",
-			Known:      reconcile.Known{AcceptQueue: port.AcceptQueue},
-		}
-		if b := port.Broker; b != nil {
-			c.Known.Held, c.Known.Queued = b.Held, b.Queued
-		}
-		c.Known.Closing = s.ending(c.Port)
-		for k := range before.Ports {
-			if was := &before.Ports[k]; was.Port == port.Port {
-				c.Changed = int64(port.Gauge.Opened - was.Gauge.Opened + port.Gauge.Closed - was.Gauge.Closed)
-			}
-		}
-		listed(&c, rows)
-		results = append(results, reconcile.Compare(&c))
-	}
-	return results
-}
-
-// ending is how many of the broker's sockets at port have been closed by the broker but not yet by the kernel, which waits
-// for the client: the socket table says so.
-func (s *Stage) ending(port uint16) int64 {
-	GinkgoHelper()
-	sockets, err := s.sockets(port, sockdiag.Set(sockdiag.FinWait1, sockdiag.FinWait2, sockdiag.Closing, sockdiag.LastAck))
-	Expect(err).NotTo(HaveOccurred())
-	return int64(len(sockets))
-}
-
-// listed adds the rows of c's listener to c.
-func listed(c *reconcile.Counts, rows []admin.Connection) {
-	for i := range rows {
-		row := &rows[i]
-		if row.ListenerName != c.Listener {
-			continue
-		}
-		c.Broker++
-		handshaking := row.State == protocol.StateHandshaking || row.State == protocol.StateAuthenticating
-		if handshaking {
-			c.Handshaking++
-		}
-		if row.Kernel == nil {
-			addr, _ := netip.ParseAddr(row.ClientAddress) // an address that is none is reported as it is, by its id
-			c.Lone = append(c.Lone, reconcile.Conn{
-				ID: row.ConnectionID, Remote: netip.AddrPortFrom(addr, uint16(row.ClientPort)), Cookie: row.SocketCookie,
-				Handshaking: handshaking, Closing: row.State == protocol.StateClosing,
-			})
-		}
-	}
+	Expect(brokers).To(HaveLen(1))
+	return brokers[0].Listeners
 }
 
 // BeExplained succeeds when every difference between broker and kernel has a name.

@@ -78,6 +78,12 @@ func Set(states ...State) States {
 // Connected is every state between the end of the handshake and the end of the socket.
 func Connected() States { return Set(Established, CloseWait, FinWait1, FinWait2, Closing, LastAck) }
 
+// Ending is every state in which this side has closed or shut down and TCP has not ended yet.
+func Ending() States { return Set(FinWait1, FinWait2, Closing, LastAck) }
+
+// Has tells whether state is one of s.
+func (s States) Has(state State) bool { return s&Set(state) != 0 }
+
 // Socket is one TCP socket.
 type Socket struct {
 	Local, Remote netip.AddrPort // IPv4 as such, on a dual-stack socket too

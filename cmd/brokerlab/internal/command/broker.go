@@ -59,11 +59,11 @@ func runBroker(ctx context.Context, env Env, o brokerOptions) error {
 	log := slog.New(handler)
 	options := []broker.Option{broker.WithLog(log)}
 	if cfg.KernelAccounting != "" && cfg.KernelAccounting != "off" {
-		options = append(options, broker.WithKernelFrom(func() (broker.KernelSource, error) {
+		options = append(options, broker.WithKernelFrom(func() (broker.KernelSource, error) { //nolint:contextcheck // the source lives as long as the broker, not as a call
 			return kernelsource.Open(cfg.KernelAccounting, kernelsource.Options{Log: log})
 		}))
 	}
-	b, err := broker.New(cfg, options...)
+	b, err := broker.New(cfg, options...) //nolint:contextcheck // Shutdown ends it, not a context
 	if err != nil {
 		return &ExitError{Code: 2, Err: listed("broker cannot start", err)}
 	}

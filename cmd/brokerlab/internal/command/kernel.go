@@ -249,7 +249,7 @@ func reportOf(a *protocol.DescribeKernelResponse) broker.KernelReport {
 			Opened: p.Gauge.Opened, Closed: p.Gauge.Closed, Seeded: p.Seeded, BytesIn: p.BytesIn, BytesOut: p.BytesOut,
 			Served: p.Gauge.Served, ServedMax: p.Gauge.ServedMax, ServedTLS: p.Gauge.ServedTLS,
 			ServedTLSMax: p.Gauge.ServedTLSMax, ServedTotal: p.Gauge.ServedTotal,
-			AcceptQueue: p.AcceptQueue, Backlog: p.Backlog, Overflows: p.Overflows,
+			AcceptQueue: p.AcceptQueue, Closing: p.Closing, Backlog: p.Backlog, Overflows: p.Overflows,
 		}
 		for _, s := range p.Sources {
 			if addr, err := netip.ParseAddr(s.Address); err == nil {

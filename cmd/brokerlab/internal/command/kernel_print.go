@@ -158,29 +158,34 @@ func printCounts(w io.Writer, counts []kernelCounts, most int) error {
 	return err
 }
 
+// addPorts writes what is there now, and below it what went by; side by side they would be wider than a terminal.
 func addPorts(text *strings.Builder, r *broker.KernelReport) {
-	rows := [][]string{{
-		"LISTENER", "PORT", "TOTAL", "TLS", "PLAINTEXT", "UNDECIDED", "UNKNOWN", "SERVED", "MOST SERVED", "OPENED", "CLOSED",
-		"QUEUE", "BACKLOG", "OVERFLOWS", "BYTES IN", "BYTES OUT",
-	}}
+	now := [][]string{{"LISTENER", "PORT", "TOTAL", "TLS", "PLAINTEXT", "UNDECIDED", "UNKNOWN", "SERVED", "MOST SERVED"}}
+	gone := [][]string{{"LISTENER", "PORT", "OPENED", "CLOSED", "BYTES IN", "BYTES OUT", "CLOSING", "QUEUE", "BACKLOG", "OVERFLOWS"}}
 	n := cellsOf(r)
 	for i := range r.Ports {
 		p := &r.Ports[i]
-		rows = append(rows, []string{
-			cmp.Or(p.Listener, "-"), strconv.Itoa(int(p.Port)), n.number(p.Established), n.full(p.TLS), n.full(p.Plaintext),
-			n.full(p.Undecided), n.full(p.Unknown), n.full(p.Served), n.full(p.ServedMax), n.number(int64(p.Opened)),
-			n.number(int64(p.Closed)), n.plain(p.AcceptQueue), n.plain(p.Backlog), n.plain(p.Overflows),
-			n.number(int64(p.BytesIn)), n.number(int64(p.BytesOut)),
+		name, port := cmp.Or(p.Listener, "-"), strconv.Itoa(int(p.Port))
+		now = append(now, []string{
+			name, port, n.number(p.Established), n.full(p.TLS), n.full(p.Plaintext), n.full(p.Undecided), n.full(p.Unknown),
+			n.full(p.Served), n.full(p.ServedMax),
+		})
+		gone = append(gone, []string{
+			name, port, n.number(int64(p.Opened)), n.number(int64(p.Closed)), n.number(int64(p.BytesIn)), n.number(int64(p.BytesOut)),
+			n.plain(p.Closing), n.plain(p.AcceptQueue), n.plain(p.Backlog), n.plain(p.Overflows),
 		})
 	}
 	if len(r.Ports) > 1 {
 		g := &r.Group
-		rows = append(rows, []string{
+		now = append(now, []string{
 			"all", "", n.number(g.Established), n.full(g.TLS), n.full(g.Plaintext), n.full(g.Undecided), n.full(g.Unknown),
-			n.full(g.Served), n.full(g.ServedMax), n.number(int64(g.Opened)), n.number(int64(g.Closed)), "", "", "", "", "",
+			n.full(g.Served), n.full(g.ServedMax),
 		})
+		gone = append(gone, []string{"all", "", n.number(int64(g.Opened)), n.number(int64(g.Closed)), "", "", "", "", "", ""})
 	}
-	columns(text, rows, tabwriter.AlignRight)
+	columns(text, now, tabwriter.AlignRight)
+	text.WriteByte('\n')
+	columns(text, gone, tabwriter.AlignRight)
 }
 
 func addPrefixes(text *strings.Builder, c *kernelCounts, most int) {

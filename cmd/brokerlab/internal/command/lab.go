@@ -19,7 +19,7 @@ func newLab(env Env) *cobra.Command {
 address can be a source. A lab changes nothing in the machine's own network. It stays up until lab down, which leaves
 nothing, whatever was killed before. Labs need root.
 
-The format of lab files is described in docs/lab.md, and by the JSON schema docs/lab.schema.json.`,
+The format of lab files is described in docs/guide-lab.md, and by the JSON schema docs/lab.schema.json.`,
 	}
 	for _, add := range []func(Env) *cobra.Command{newLabUp, newLabDown, newLabInspect, newLabExec, newLabValidate, newLabOwner} {
 		c.AddCommand(add(env))

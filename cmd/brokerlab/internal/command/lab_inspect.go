@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -109,7 +110,7 @@ func printAll(w io.Writer, all []*netlab.Status) error {
 
 func printStatus(w io.Writer, st *netlab.Status, wide bool) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Lab %s: %s since %s, owner %d, folder %s\n", st.Name, st.State, st.Since.Format(time.DateTime), st.OwnerPID, st.Folder)
+	fmt.Fprintf(&b, "Lab %s: %s since %s, owner %d. Files are below %s\n", st.Name, st.State, st.Since.Format(time.DateTime), st.OwnerPID, st.Folder)
 	if st.State == netlab.LabOwnerless {
 		b.WriteString("Its owner is gone: nodes, exposed ports and counts may not work. Bring it up again, or take it down.\n")
 	}
@@ -140,7 +141,7 @@ func printNodes(b *strings.Builder, st *netlab.Status) {
 		if n.PID != 0 {
 			pid = strconv.Itoa(n.PID)
 		}
-		rows = append(rows, []string{n.Name, n.Kind, state, pid, joined(n.Addresses), n.Log})
+		rows = append(rows, []string{n.Name, n.Kind, state, pid, joined(n.Addresses), strings.TrimPrefix(n.Log, st.Folder+"/")})
 	}
 	section(b, rows)
 }
@@ -152,9 +153,12 @@ func printListeners(b *strings.Builder, st *netlab.Status, wide bool) {
 		n := &st.Nodes[i]
 		exposed = exposed || len(n.Exposed) > 0
 		for _, l := range n.Listeners {
-			files := l.Properties
+			files := slices.Clone(l.Properties)
 			if len(files) > 1 && !wide {
 				files = []string{files[0], fmt.Sprintf("and %d more", len(files)-1)}
+			}
+			for i, f := range files {
+				files[i] = strings.TrimPrefix(f, st.Folder+"/")
 			}
 			rows = append(rows, []string{l.Name, n.Name, l.Protocol, l.Advertised, strings.Join(files, " ")})
 		}
