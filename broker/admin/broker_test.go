@@ -1,7 +1,6 @@
 package admin_test
 
 import (
-	"context"
 	"net"
 	"strings"
 	"sync"
@@ -10,32 +9,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/brokerlab/brokerlab/broker"
 	"github.com/brokerlab/brokerlab/broker/admin"
+	"github.com/brokerlab/brokerlab/broker/admin/admintest"
 )
 
-// startBroker runs a broker in memory until the test ends and returns the address of its PLAINTEXT listener.
-func startBroker(t *testing.T, properties ...string) string {
+// startBroker runs a broker until the test ends and returns the address of its PLAINTEXT listener.
+func startBroker(t *testing.T) string {
 	t.Helper()
-	cfg, err := broker.LoadConfig("", append([]string{"node.id=1", "listeners=PLAINTEXT://127.0.0.1:0", "kernel.accounting=off"}, properties...), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := broker.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	served := make(chan error, 1)
-	go func() { served <- b.Serve(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Errorf("Serve() = %v", err)
-		}
-	})
-	<-b.Ready()
-	return b.Addr("PLAINTEXT").String()
+	return admintest.Real(t, []string{"listeners=PLAINTEXT://127.0.0.1:0"}).Addr("PLAINTEXT").String()
 }
 
 func dialBroker(t *testing.T, addr string) *kgo.Client {

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -11,32 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brokerlab/brokerlab/broker"
+	"github.com/brokerlab/brokerlab/broker/admin/admintest"
 )
-
-// startBroker runs a broker in memory with the given properties until the test ends.
-func startBroker(t *testing.T, properties ...string) *broker.Broker {
-	t.Helper()
-	cfg, err := broker.LoadConfig("", append([]string{"node.id=1", "kernel.accounting=off"}, properties...), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := broker.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	served := make(chan error, 1)
-	go func() { served <- b.Serve(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Errorf("Serve() = %v", err)
-		}
-	})
-	<-b.Ready()
-	return b
-}
 
 func writeProperties(t *testing.T, lines ...string) string {
 	t.Helper()
@@ -48,14 +23,14 @@ func writeProperties(t *testing.T, lines ...string) string {
 }
 
 func TestARealBrokerListsTheCallerAndASilentSocket(t *testing.T) {
-	b := startBroker(t,
+	b := admintest.Real(t, []string{
 		"listeners=PLAINTEXT://127.0.0.1:0,INSIDE://[::1]:0",
 		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INSIDE:SASL_PLAINTEXT",
 		"advertised.listeners=PLAINTEXT://127.0.0.1:0,INSIDE://[::1]:0",
 		"inter.broker.listener.name=PLAINTEXT",
 		"sasl.enabled.mechanisms=PLAIN",
 		`listener.name.inside.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";`,
-	)
+	})
 	plain, inside := b.Addr("PLAINTEXT"), b.Addr("INSIDE")
 	var d net.Dialer
 	silent, err := d.DialContext(t.Context(), "tcp", inside.String())
@@ -134,7 +109,7 @@ func TestARealBrokerListsTheCallerAndASilentSocket(t *testing.T) {
 }
 
 func TestAMovedKeyIsFollowed(t *testing.T) {
-	b := startBroker(t, "listeners=PLAINTEXT://127.0.0.1:0", "list.client.connections.api.key=20093")
+	b := admintest.Real(t, []string{"listeners=PLAINTEXT://127.0.0.1:0", "list.client.connections.api.key=20093"})
 	args := []string{"brokerlab", "connections", "list", "--bootstrap-server", b.Addr("PLAINTEXT").String()}
 	if got := run(t, args...); got.code != 1 || !strings.Contains(got.errout, "key 93") {
 		t.Errorf("list by the usual key = %+v, want that it is not offered", got)

@@ -363,30 +363,12 @@ func countedBroker(t *testing.T) *broker.Broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := broker.LoadConfig("", []string{
-		"node.id=1", "listeners=PLAINTEXT://127.0.0.1:0,INSIDE://[::1]:0",
+	return admintest.Real(t, []string{
+		"listeners=PLAINTEXT://127.0.0.1:0,INSIDE://[::1]:0",
 		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INSIDE:SASL_PLAINTEXT", "inter.broker.listener.name=PLAINTEXT",
 		"sasl.enabled.mechanisms=PLAIN",
 		`listener.name.inside.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_a="b";`,
-	}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := broker.New(cfg, broker.WithKernel(source))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	served := make(chan error, 1)
-	go func() { served <- b.Serve(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Errorf("Serve() = %v", err)
-		}
-	})
-	<-b.Ready()
-	return b
+	}, broker.WithKernel(source))
 }
 
 func TestReconcileExplainsARealBroker(t *testing.T) {
