@@ -56,7 +56,21 @@ func (c *Client) Do(req kmsg.Request, done func(kmsg.Response, error)) {
 		go done(nil, err)
 		return
 	}
+	c.forward(l, req, pass, done)
+}
+
+// forward sends what the guard let pass, over the link that the client leases until the last answer.
+func (c *Client) forward(l link, req kmsg.Request, pass passage, done func(kmsg.Response, error)) {
+	e := c.engine
 	l.send(c.from, pass.req, func(resp kmsg.Response, err error) {
+		if err == nil && pass.then != nil {
+			next, nextErr := pass.then(resp)
+			if nextErr == nil && next.answer == nil {
+				c.forward(l, req, next, done)
+				return
+			}
+			resp, err, pass = next.answer, nextErr, passage{}
+		}
 		if err == nil {
 			c.noteShares(pass.req, resp)
 		}

@@ -128,10 +128,29 @@ func admitDescribeGroups(_ *Engine, req *kmsg.DescribeGroupsRequest) (passage, e
 	return passage{req: &out}, nil
 }
 
-func admitConsumerGroupDescribe(_ *Engine, req *kmsg.ConsumerGroupDescribeRequest) (passage, error) {
+// admitConsumerGroupDescribe gives assigned topics their names, which the data plane knows by id only.
+func admitConsumerGroupDescribe(e *Engine, req *kmsg.ConsumerGroupDescribeRequest) (passage, error) {
 	out := *req
 	out.Groups = distinct(req.Groups, same)
-	return passage{req: &out}, nil
+	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.ConsumerGroupDescribeResponse)
+		for i := range r.Groups {
+			for j := range r.Groups[i].Members {
+				m := &r.Groups[i].Members[j]
+				e.nameAssigned(m.Assignment.TopicPartitions)
+				e.nameAssigned(m.TargetAssignment.TopicPartitions)
+			}
+		}
+		return r, nil
+	}}, nil
+}
+
+func (e *Engine) nameAssigned(topics []kmsg.AssignmentTopicPartition) {
+	for i := range topics {
+		if t := &topics[i]; t.Topic == "" {
+			t.Topic, _ = e.topics.name(t.TopicID)
+		}
+	}
 }
 
 func admitShareGroupDescribe(_ *Engine, req *kmsg.ShareGroupDescribeRequest) (passage, error) {
@@ -155,12 +174,6 @@ func admitDescribeTransactions(_ *Engine, req *kmsg.DescribeTransactionsRequest)
 func admitFindCoordinator(_ *Engine, req *kmsg.FindCoordinatorRequest) (passage, error) {
 	out := *req
 	out.CoordinatorKeys = distinct(req.CoordinatorKeys, same)
-	return passage{req: &out}, nil
-}
-
-func admitOffsetFetch(_ *Engine, req *kmsg.OffsetFetchRequest) (passage, error) {
-	out := *req
-	out.Groups = distinct(req.Groups, func(g *kmsg.OffsetFetchRequestGroup) string { return g.Group })
 	return passage{req: &out}, nil
 }
 

@@ -24,6 +24,8 @@ type passage struct {
 	req        kmsg.Request  // what goes to the data plane
 	answer     kmsg.Response // or the whole answer: nothing goes there
 	controller bool          // only the controller takes it
+	// then makes the next passage of what the data plane answered, when req was only a question about the request.
+	then func(kmsg.Response) (passage, error)
 	// correct completes the data plane's answer; nil when that is right as it is.
 	correct func(kmsg.Response) (kmsg.Response, error)
 }
