@@ -30,7 +30,10 @@ func (q *call) handshake(req *kmsg.SASLHandshakeRequest) {
 		q.hangUp()
 		return
 	}
-	q.session.reauthenticating.Store(q.conn.Identity().Type != "" && r.Code == 0)
+	if r.Code == 0 {
+		q.session.reauthenticating.Store(q.conn.Identity().Type != "")
+		q.conn.SetAuthenticated(false) // tokens of a re-authentication are as short as the first ones
+	}
 	resp := kmsg.NewPtrSASLHandshakeResponse()
 	resp.ErrorCode, resp.SupportedMechanisms = r.Code, r.Mechanisms
 	q.answer(resp)

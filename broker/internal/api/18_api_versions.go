@@ -23,7 +23,7 @@ func apiVersions(q *call, req *kmsg.ApiVersionsRequest) {
 	switch {
 	case req.Version >= 3 && (!softwareName(req.ClientSoftwareName) || !softwareName(req.ClientSoftwareVersion)):
 		resp.ErrorCode = kerr.InvalidRequest.Code
-	case req.Version >= 5 && (req.ClusterID == nil) != (req.NodeID < 0):
+	case req.Version >= 5 && (req.ClusterID == nil) != (req.NodeID == -1):
 		resp.ErrorCode = kerr.InvalidRequest.Code
 	case q.authenticated() && req.Version >= 5 && req.ClusterID != nil &&
 		(*req.ClusterID != q.server.o.ClusterID || req.NodeID != q.server.o.NodeID):
@@ -108,12 +108,16 @@ func sortedFeatures(image *metadata.Image) func(func(string, int16) bool) {
 	}
 }
 
-// rangesOf is the ApiVersions answer's list, in order of key.
+// rangesOf is the ApiVersions answer's list, in order of key. Produce is said to begin at 0, as Kafka
+// says: librdkafka does not compress otherwise. A request below what is served closes its connection.
 func rangesOf(rows map[int16]*row) []kmsg.ApiVersionsResponseApiKey {
 	ranges := make([]kmsg.ApiVersionsResponseApiKey, 0, len(rows))
 	for _, r := range rows {
 		k := kmsg.NewApiVersionsResponseApiKey()
 		k.ApiKey, k.MinVersion, k.MaxVersion = r.key, r.min, r.max
+		if r.key == keyProduce {
+			k.MinVersion = 0
+		}
 		ranges = append(ranges, k)
 	}
 	slices.SortFunc(ranges, func(a, b kmsg.ApiVersionsResponseApiKey) int { return int(a.ApiKey) - int(b.ApiKey) })

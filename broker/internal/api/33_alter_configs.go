@@ -1,6 +1,9 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
 
 // alterConfigs replaces all dynamic configs of each resource by those given.
 //
@@ -18,28 +21,23 @@ func alterConfigs(q *call, req *kmsg.AlterConfigsRequest) {
 		}
 		a.resources = append(a.resources, c)
 	}
-	ask := *req
-	ask.Resources = nil
-	places := a.admit(func(i int) { ask.Resources = append(ask.Resources, req.Resources[i]) })
-	finish := func() {
+	a.run(func(places []int) kmsg.Request {
+		ask := *req
+		ask.Resources = at(req.Resources, places)
+		return &ask
+	}, func(answer kmsg.Response, i int) (int16, *string) {
+		results := answer.(*kmsg.AlterConfigsResponse).Resources
+		if i >= len(results) {
+			return kerr.UnknownServerError.Code, nil
+		}
+		return results[i].ErrorCode, results[i].ErrorMessage
+	}, func() kmsg.Response {
 		resp := kmsg.NewPtrAlterConfigsResponse()
 		for _, r := range a.resources {
 			out := kmsg.NewAlterConfigsResponseResource()
 			out.ResourceType, out.ResourceName, out.ErrorCode, out.ErrorMessage = r.kind, r.name, r.code, r.message
 			resp.Resources = append(resp.Resources, out)
 		}
-		q.answer(resp)
-	}
-	if len(places) == 0 {
-		finish()
-		return
-	}
-	q.ask(&ask, func(answer kmsg.Response) {
-		for i, r := range answer.(*kmsg.AlterConfigsResponse).Resources {
-			if i < len(places) {
-				a.resources[places[i]].code, a.resources[places[i]].message = r.ErrorCode, r.ErrorMessage
-			}
-		}
-		finish()
+		return resp
 	})
 }

@@ -44,9 +44,37 @@ func (c *changed) refuse(err *kerr.Error, format string, args ...any) {
 	c.code, c.message = err.Code, nonEmpty(fmt.Sprintf(format, args...))
 }
 
-// admit checks every resource and alters those that are the front door's. It calls pass with the
-// index of each that the data plane is to alter, and returns these indices.
-func (a *alteration) admit(pass func(int)) []int {
+// run alters what is the front door's, asks the data plane for the rest, and answers. ask makes the
+// data plane's request of the resources at these places of ours, outcome reads the result of the i-th of
+// them from its answer, and response makes ours of what all led to.
+func (a *alteration) run(
+	ask func(places []int) kmsg.Request, outcome func(answer kmsg.Response, i int) (code int16, message *string), response func() kmsg.Response,
+) {
+	places := a.admit()
+	if len(places) == 0 {
+		a.call.answer(response())
+		return
+	}
+	a.call.ask(ask(places), func(answer kmsg.Response) {
+		for i, place := range places {
+			a.resources[place].code, a.resources[place].message = outcome(answer, i)
+		}
+		a.call.answer(response())
+	})
+}
+
+// at picks the resources at places.
+func at[R any](resources []R, places []int) []R {
+	picked := make([]R, len(places))
+	for i, place := range places {
+		picked[i] = resources[place]
+	}
+	return picked
+}
+
+// admit checks every resource and alters those that are the front door's. It returns the places of those
+// that the data plane is to alter.
+func (a *alteration) admit() []int {
 	var passed []int
 	for i := range a.resources {
 		r := &a.resources[i]
@@ -56,7 +84,6 @@ func (a *alteration) admit(pass func(int)) []int {
 		}
 		switch r.kind {
 		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics:
-			pass(i)
 			passed = append(passed, i)
 		case kmsg.ConfigResourceTypeBroker:
 			a.alterBroker(r)

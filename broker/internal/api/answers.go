@@ -52,6 +52,12 @@ func errorResponse(req kmsg.Request, code int16, message string) kmsg.Response {
 		d.Default()
 	}
 	fillError(reflect.ValueOf(resp).Elem(), reflect.ValueOf(req).Elem(), code, message)
+	if r, ok := resp.(*kmsg.FindCoordinatorResponse); ok { // no node is -1 on the wire
+		r.NodeID, r.Port = -1, -1
+		for i := range r.Coordinators {
+			r.Coordinators[i].NodeID, r.Coordinators[i].Port = -1, -1
+		}
+	}
 	return resp
 }
 

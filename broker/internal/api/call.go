@@ -201,6 +201,13 @@ func (q *call) closeWith(reason sasl.Reason, delay bool) {
 
 // refuseState answers 34 in the request's own shape; a Produce that wants no answer gets none.
 func (q *call) refuseState(message string) {
+	if q.header.Key == keyAPIVersions && !q.row.serves(q.header.Version) {
+		q.header.Version = 0
+		resp := kmsg.NewPtrApiVersionsResponse()
+		resp.ErrorCode = kerr.IllegalSaslState.Code
+		q.answer(resp)
+		return
+	}
 	req := q.row.decode()
 	req.SetVersion(q.header.Version)
 	if err := req.ReadFrom(q.body); err != nil {
