@@ -39,6 +39,7 @@ type listener struct {
 	accepted, refused, filePauses          atomic.Uint64
 	handshakes, handshakeFailures          atomic.Uint64
 	closed                                 [reasonCount]atomic.Uint64
+	complaints                             [reasonCount]complaint
 	// The acceptor's own.
 	next        int // the loop whose turn it is
 	pauseLogged time.Time

@@ -79,6 +79,15 @@ func TestUnauthenticatedFramesAreBoundedUntilSetAuthenticated(t *testing.T) {
 		t.Errorf("TLS on SASL_PLAINTEXT closed after %v, want the delay first", took)
 	}
 	s.wantClosed(t, ReasonTLSOnPlaintext, 1)
+
+	refused = s.dial(t)
+	begin = time.Now()
+	send(t, refused, []byte{0xff, 0xff, 0xff, 0xff})
+	wantEnd(t, refused, "")
+	if took := time.Since(begin); took < 50*time.Millisecond {
+		t.Errorf("negative size before authentication closed after %v, want the delay first", took)
+	}
+	s.wantClosed(t, ReasonMalformedRequest, 1)
 }
 
 func TestHalfAFrameCostsNoMoreThanItsBytes(t *testing.T) {

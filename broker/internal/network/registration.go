@@ -156,7 +156,8 @@ func (l *loop) closeAll() {
 }
 
 // logClose writes the one line that every connection gets: for failures at
-// INFO, else at DEBUG.
+// INFO, else at DEBUG. A storm of failures is logged in part; the counters by
+// reason tell all.
 func (l *loop) logClose(c *Conn, reason Reason, err error) {
 	level := slog.LevelDebug
 	if reason.failure() {
@@ -165,6 +166,13 @@ func (l *loop) logClose(c *Conn, reason Reason, err error) {
 	ctx := context.Background()
 	if !l.server.log.Enabled(ctx, level) {
 		return
+	}
+	unsaid := uint64(0)
+	if reason.failure() {
+		var say bool
+		if say, unsaid = l.listener.complaints[reason].admit(l.server.clock.now()); !say {
+			return
+		}
 	}
 	attrs := []slog.Attr{
 		slog.String("connection_id", c.ID()),
@@ -177,6 +185,9 @@ func (l *loop) logClose(c *Conn, reason Reason, err error) {
 	}
 	if err != nil {
 		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	if unsaid > 0 {
+		attrs = append(attrs, slog.Uint64("not_logged", unsaid))
 	}
 	l.server.log.LogAttrs(ctx, level, "connection closed", attrs...)
 }

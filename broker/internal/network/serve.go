@@ -139,7 +139,7 @@ func (l *loop) refuseFrame(c *Conn, data []byte, size, limit int, unauthenticate
 	case !l.listener.Protocol.TLS() && looksLikeTLS(data):
 		reason = ReasonTLSOnPlaintext
 	}
-	if unauthenticated && size > 0 && l.listener.FailureDelay > 0 {
+	if unauthenticated && size != 0 && l.listener.FailureDelay > 0 {
 		time.AfterFunc(l.listener.FailureDelay, func() { c.fail(reason, err) })
 		return
 	}
