@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -187,7 +188,7 @@ func TestApiVersionsTellsEveryVersionWhatItCanCarry(t *testing.T) {
 		for _, k := range resp.ApiKeys {
 			have[k.ApiKey] = [2]int16{k.MinVersion, k.MaxVersion}
 		}
-		for key, want := range map[int16][2]int16{0: {3, 13}, 1: {4, 18}, 3: {0, 13}, 18: {0, 5}, 93: {0, 0}, 10001: {0, 0}, 10002: {0, 0}} {
+		for key, want := range map[int16][2]int16{0: {0, 13}, 1: {4, 18}, 3: {0, 13}, 18: {0, 5}, 93: {0, 0}, 10001: {0, 0}, 10002: {0, 0}} {
 			if have[key] != want {
 				t.Errorf("ApiVersions v%d: key %d has versions %v, want %v", version, key, have[key], want)
 			}
@@ -221,6 +222,7 @@ func TestApiVersionsChecksWhatTheClientSaysOfItself(t *testing.T) {
 		"a cluster id alone":  {func(q *kmsg.ApiVersionsRequest) { q.ClusterID = text(cfg.ClusterID) }, 42},
 		"a node id alone":     {func(q *kmsg.ApiVersionsRequest) { q.NodeID = 1 }, 42},
 		"another cluster":     {func(q *kmsg.ApiVersionsRequest) { q.ClusterID, q.NodeID = text("other"), 1 }, 129},
+		"a node below none":   {func(q *kmsg.ApiVersionsRequest) { q.ClusterID, q.NodeID = text(cfg.ClusterID), -2 }, 129},
 		"another node":        {func(q *kmsg.ApiVersionsRequest) { q.ClusterID, q.NodeID = text(cfg.ClusterID), 2 }, 129},
 		"this very broker":    {func(q *kmsg.ApiVersionsRequest) { q.ClusterID, q.NodeID = text(cfg.ClusterID), 1 }, 0},
 		"neither of the two":  {func(*kmsg.ApiVersionsRequest) {}, 0},
@@ -324,6 +326,24 @@ func TestASASLListenerWantsAuthenticationFirst(t *testing.T) {
 
 	r = dial(t, addr)
 	ask[*kmsg.SASLHandshakeResponse](r, handshake("PLAIN"))
+	r.frame(18, 99, true, nil)
+	// error 34, no ranges
+	if body, err := r.answer(false); err != nil || !bytes.Equal(body, []byte{0, 34, 0, 0, 0, 0}) {
+		t.Errorf("ApiVersions v99 during authentication = %v, %v, want 34 in the shape of v0", body, err)
+	}
+	r.closed("after ApiVersions v99 during authentication")
+
+	r = dial(t, addr)
+	ask[*kmsg.SASLHandshakeResponse](r, handshake("PLAIN"))
+	find := kmsg.NewPtrFindCoordinatorRequest()
+	find.CoordinatorKey = "g"
+	if resp := ask[*kmsg.FindCoordinatorResponse](r, find); resp.ErrorCode != 34 || resp.NodeID != -1 || resp.Port != -1 {
+		t.Errorf("FindCoordinator during authentication = %+v, want 34 and no node", resp)
+	}
+	r.closed("after FindCoordinator during authentication")
+
+	r = dial(t, addr)
+	ask[*kmsg.SASLHandshakeResponse](r, handshake("PLAIN"))
 	resp := ask[*kmsg.SASLAuthenticateResponse](r, token("\x00alice\x00wrong"))
 	if want := "Authentication failed: Invalid username or password"; resp.ErrorCode != 58 || resp.ErrorMessage == nil || *resp.ErrorMessage != want {
 		t.Errorf("SaslAuthenticate = %+v, want 58 %q", resp, want)
@@ -407,4 +427,36 @@ func TestARequestThatWouldDecodeIntoAGigabyteIsRefused(t *testing.T) {
 	body := append(binary.BigEndian.AppendUint32(nil, names), make([]byte, 2*names)...)
 	r.frame(3, 1, false, body)
 	r.closed("twelve million topic names")
+}
+
+func TestTokensOfAReauthenticationAreAsShortAsTheFirst(t *testing.T) {
+	t.Parallel()
+	cfg := saslConfig()
+	cfg.Listeners[0].MaxReauth = map[string]time.Duration{"PLAIN": time.Hour}
+	b := start(t, cfg)
+	authenticated := func() *raw {
+		r := dial(t, b.Addr("SASL"))
+		ask[*kmsg.SASLHandshakeResponse](r, handshake("PLAIN"))
+		if resp := ask[*kmsg.SASLAuthenticateResponse](r, token("\x00alice\x00alice-secret")); resp.ErrorCode != 0 {
+			t.Fatalf("SaslAuthenticate = error %d", resp.ErrorCode)
+		}
+		return r
+	}
+	long := token("\x00alice\x00" + strings.Repeat("x", 2000))
+	r := authenticated()
+	if resp := ask[*kmsg.SASLAuthenticateResponse](r, long); resp.ErrorCode != 34 {
+		t.Errorf("a long request of an authenticated client = error %d, want 34", resp.ErrorCode)
+	}
+	ask[*kmsg.SASLHandshakeResponse](r, handshake("PLAIN"))
+	r.request(long)
+	r.closed("a long token of a re-authentication")
+
+	r = authenticated()
+	ask[*kmsg.SASLHandshakeResponse](r, handshake("PLAIN"))
+	if resp := ask[*kmsg.SASLAuthenticateResponse](r, token("\x00alice\x00alice-secret")); resp.ErrorCode != 0 {
+		t.Fatalf("re-authentication = error %d", resp.ErrorCode)
+	}
+	if resp := ask[*kmsg.SASLAuthenticateResponse](r, long); resp.ErrorCode != 34 {
+		t.Errorf("a long request of a re-authenticated client = error %d, want 34", resp.ErrorCode)
+	}
 }

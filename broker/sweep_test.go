@@ -31,6 +31,9 @@ func TestEveryServedVersionOfEveryAPIAnswersAnEmptyRequest(t *testing.T) {
 			}
 			if produce, ok := req.(*kmsg.ProduceRequest); ok {
 				produce.Acks = 1
+				if version < 3 { // advertised and not served, as in Kafka
+					continue
+				}
 			}
 			req.SetVersion(version)
 			ask[kmsg.Response](r, req)
