@@ -82,6 +82,10 @@ var _ = Describe("A row of the list", Label("listing"), func() {
 		Expect(time.Since(cut)).To(BeNumerically(">", time.Second))
 		stage.AllUp(others)
 		Expect(s.Reconcile(ctx)).To(stage.BeExplained())
+		if s.KernelExact(ctx) {
+			By("brokerlab kernel reconcile, which has a name for what the broker has closed and nobody acknowledges")
+			Expect(s.Command(ctx, "kernel", "reconcile", "--bootstrap-server", "broker:9092")).To(ContainSubstring("CLOSING"))
+		}
 		Expect(s.Closed(ctx)).To(HaveKeyWithValue("idle", BeNumerically(">=", count)))
 	}, SpecTimeout(3*time.Minute))
 })

@@ -6,7 +6,6 @@
 package runner
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +21,6 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 	"github.com/onsi/gomega"
 
-	"github.com/brokerlab/brokerlab/netlab"
 	"github.com/brokerlab/brokerlab/scenarios/report"
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
@@ -56,7 +54,7 @@ func (t *verdict) Fail() { t.failed = true }
 
 // Run runs the chosen specs, one after another, and returns the report of them. An error means that there was nothing to
 // run; specs that fail are in the report. An interrupt of the process ends the spec that runs, which cleans up, and the run.
-func Run(ctx context.Context, o Options) (*report.Report, error) {
+func Run(o Options) (*report.Report, error) {
 	suite, reporter := ginkgo.GinkgoConfiguration()
 	filter, err := o.filter()
 	if err != nil {
@@ -75,16 +73,6 @@ func Run(ctx context.Context, o Options) (*report.Report, error) {
 	total := count(ginkgo.PreviewSpecs("brokerlab", suite, reporter))
 	if total == 0 {
 		return nil, &SelectionError{fmt.Sprintf("no promise matches the filter %q", filter)}
-	}
-	release, err := stage.TakeTurn(func() { _, _ = fmt.Fprintln(o.Out, "waiting for another run of scenarios on this machine") })
-	if err != nil {
-		return nil, err
-	}
-	defer release() //nolint:errcheck // nothing was written
-	if netlab.Privileges() == nil {
-		if err := stage.Sweep(ctx); err != nil {
-			return nil, err
-		}
 	}
 	p := &progress{out: o.Out, total: total, heartbeat: o.Heartbeat}
 	gomega.RegisterFailHandler(ginkgo.Fail)

@@ -40,13 +40,13 @@ func TestARunTellsOfEachPromiseAndReportsAll(t *testing.T) {
 	g.Expect(promises[0]).To(HaveField("Name", "A toy breaks"))
 
 	for _, wrong := range []runner.Options{{Suites: []string{"games"}}, {LabelFilter: "(("}, {LabelFilter: "nothing"}} {
-		_, err = runner.Run(t.Context(), wrong)
+		_, err = runner.Run(wrong)
 		_, ok := errors.AsType[*runner.SelectionError](err)
 		g.Expect(ok).To(BeTrue(), "%+v: %v", wrong, err)
 	}
 
 	var out bytes.Buffer
-	r, err := runner.Run(t.Context(), runner.Options{
+	r, err := runner.Run(runner.Options{
 		Suites: []string{"toys"}, LabelFilter: "!dear", Seed: 7, Out: &out, Heartbeat: 20 * time.Millisecond,
 	})
 	RegisterTestingT(t) // the run took gomega's fail handler

@@ -22,15 +22,12 @@ type Tester interface {
 func RunSuite(t Tester, name string) {
 	t.Helper()
 	RegisterFailHandler(Fail)
+	release, err := Prepare(t.Context(), nil)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	defer release() //nolint:errcheck // the process ends
 	if netlab.Privileges() == nil {
-		release, err := TakeTurn(nil)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
-		defer release() //nolint:errcheck // the process ends
-		if err := Sweep(t.Context()); err != nil {
-			t.Fatalf("%v", err)
-		}
 		if _, err := Binary(t.Context()); err != nil {
 			t.Fatalf("%v", err)
 		}

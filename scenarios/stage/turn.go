@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,7 +9,25 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/brokerlab/brokerlab/netlab"
 )
+
+// Prepare is to be called before a run: it takes the turn ([TakeTurn]) and removes what killed runs left ([Sweep]). Without the
+// privileges for labs there is nothing to prepare.
+func Prepare(ctx context.Context, waiting func()) (release func() error, err error) {
+	if netlab.Privileges() != nil {
+		return func() error { return nil }, nil //nolint:nilerr // each spec tells why it is skipped
+	}
+	release, err = TakeTurn(waiting)
+	if err != nil {
+		return nil, err
+	}
+	if err := Sweep(ctx); err != nil {
+		return nil, errors.Join(err, release())
+	}
+	return release, nil
+}
 
 // TakeTurn waits until no other process of this user runs scenarios, and returns what gives the turn up: suites that run
 // at the same time, as `go test ./...` has it, would measure each other. waiting (unless nil) is called once if there is somebody.

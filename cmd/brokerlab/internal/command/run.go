@@ -16,6 +16,7 @@ import (
 	_ "github.com/brokerlab/brokerlab/scenarios/listing"    // registers its specs
 	"github.com/brokerlab/brokerlab/scenarios/report"
 	"github.com/brokerlab/brokerlab/scenarios/runner"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
 // runOptions are the flags of brokerlab run.
@@ -64,17 +65,25 @@ func runSuites(ctx context.Context, env Env, suites []string, o *runOptions) err
 	options := runner.Options{
 		Suites: suites, LabelFilter: o.filter, Seed: o.seed, Scale: o.scale, Out: env.Stdout,
 	}
+	promises, err := runner.List(options)
+	if err != nil {
+		return &ExitError{Code: 2, Err: err}
+	}
 	if o.list {
-		promises, err := runner.List(options)
-		if err != nil {
-			return &ExitError{Code: 2, Err: err}
-		}
 		if o.format == formatJSON {
 			return printJSON(env.Stdout, promises)
 		}
 		return printPromises(env.Stdout, promises)
 	}
-	r, err := runner.Run(ctx, options)
+	if len(promises) == 0 {
+		return &ExitError{Code: 2, Err: fmt.Errorf("no promise matches the filter %q", o.filter)}
+	}
+	release, err := stage.Prepare(ctx, func() { _, _ = fmt.Fprintln(env.Stdout, "waiting for another run of scenarios on this machine") })
+	if err != nil {
+		return &ExitError{Code: 2, Err: err}
+	}
+	defer release() //nolint:errcheck // nothing was written
+	r, err := runner.Run(options)
 	if err != nil {
 		return &ExitError{Code: 2, Err: err}
 	}
