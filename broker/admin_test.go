@@ -362,3 +362,87 @@ func TestMetricsAreServedAndNothingElse(t *testing.T) {
 		t.Errorf("New with a taken metrics.listener = %v, %v, want an error", second, err)
 	}
 }
+
+func TestTopicConfigsAreDescribedAsKafkaDescribesThem(t *testing.T) {
+	t.Parallel()
+	cfg := plainConfig()
+	cfg.Properties = map[string]string{"log.cleanup.policy": "compact"}
+	b := start(t, cfg)
+	r := dial(t, b.Addr("PLAINTEXT"))
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.Version, create.TimeoutMillis = 7, 5000
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "t", 1, 1
+	topic.Configs = []kmsg.CreateTopicsRequestTopicConfig{{Name: "retention.ms", Value: new("1000")}}
+	create.Topics = append(create.Topics, topic)
+	created := ask[*kmsg.CreateTopicsResponse](r, create)
+	if created.Topics[0].ErrorCode != 0 || len(created.Topics[0].Configs) != 37 {
+		t.Fatalf("CreateTopics = error %d, %d configs, want Kafka's 37", created.Topics[0].ErrorCode, len(created.Topics[0].Configs))
+	}
+	for _, c := range created.Topics[0].Configs {
+		if c.Name == "retention.ms" && (c.Value == nil || *c.Value != "1000" || kmsg.ConfigSource(c.Source) != kmsg.ConfigSourceDynamicTopicConfig) {
+			t.Errorf("CreateTopics answers retention.ms %+v, want 1000 of the topic", c)
+		}
+	}
+
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	req.Version, req.IncludeSynonyms, req.IncludeDocumentation = 4, true, true
+	one := kmsg.NewDescribeConfigsRequestResource()
+	one.ResourceType, one.ResourceName = kmsg.ConfigResourceTypeTopic, "t"
+	req.Resources = append(req.Resources, one)
+	found := map[string]kmsg.DescribeConfigsResponseResourceConfig{}
+	for _, c := range ask[*kmsg.DescribeConfigsResponse](r, req).Resources[0].Configs {
+		found[c.Name] = c
+	}
+	if len(found) != 37 {
+		t.Errorf("%d configs are described, want 37", len(found))
+	}
+	line := func(name string) string {
+		c := found[name]
+		text := fmt.Sprint(c.Source, " ", c.ConfigType)
+		for _, s := range c.ConfigSynonyms {
+			text += " " + s.Source.String() + ":" + s.Name + "=" + *s.Value
+		}
+		return text
+	}
+	for name, want := range map[string]string{
+		"retention.ms":      "DYNAMIC_TOPIC_CONFIG LONG DYNAMIC_TOPIC_CONFIG:retention.ms=1000",
+		"cleanup.policy":    "STATIC_BROKER_CONFIG LIST STATIC_BROKER_CONFIG:log.cleanup.policy=compact DEFAULT_CONFIG:log.cleanup.policy=delete",
+		"max.message.bytes": "DEFAULT_CONFIG INT DEFAULT_CONFIG:message.max.bytes=1048588",
+		"flush.ms":          "DEFAULT_CONFIG LONG",
+	} {
+		if got := line(name); got != want {
+			t.Errorf("%s = %s, want %s", name, got, want)
+		}
+	}
+	if c := found["max.message.bytes"]; c.Documentation == nil || *c.Documentation == "" {
+		t.Error("max.message.bytes is not documented")
+	}
+	req.Resources[0].ConfigNames = []string{"flush.ms", "no.such"}
+	if got := ask[*kmsg.DescribeConfigsResponse](r, req).Resources[0].Configs; len(got) != 1 || got[0].Name != "flush.ms" {
+		t.Errorf("asked for two names: %+v, want flush.ms alone", got)
+	}
+}
+
+func TestGroupConfigsAreDescribedAsKafkaDescribesThem(t *testing.T) {
+	t.Parallel()
+	b := start(t, plainConfig())
+	r := dial(t, b.Addr("PLAINTEXT"))
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	req.Version, req.IncludeSynonyms = 4, true
+	one := kmsg.NewDescribeConfigsRequestResource()
+	one.ResourceType, one.ResourceName = kmsg.ConfigResourceTypeGroupConfig, "g"
+	req.Resources = append(req.Resources, one)
+	configs := ask[*kmsg.DescribeConfigsResponse](r, req).Resources[0].Configs
+	if len(configs) != 21 {
+		t.Errorf("%d configs are described, want Kafka's 21", len(configs))
+	}
+	for _, c := range configs {
+		if c.Name != "consumer.session.timeout.ms" {
+			continue
+		}
+		if c.Value == nil || *c.Value != "45000" || c.ConfigType != kmsg.ConfigTypeInt || len(c.ConfigSynonyms) != 1 || c.ConfigSynonyms[0].Name != "group.consumer.session.timeout.ms" {
+			t.Errorf("consumer.session.timeout.ms = %+v, want 45000 of the broker's", c)
+		}
+	}
+}

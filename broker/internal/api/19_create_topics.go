@@ -6,17 +6,41 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 //
 // Versions: 2-7.
 // Needs: CREATE on CLUSTER for all, else CREATE on each TOPIC.
-// Differs from Kafka: there is one broker: a replication factor above 1 is refused. The answer does
-// not list the new topic's configs.
+// Differs from Kafka: there is one broker: a replication factor above 1 is refused.
 func createTopics() through[*kmsg.CreateTopicsRequest, *kmsg.CreateTopicsResponse] {
 	return through[*kmsg.CreateTopicsRequest, *kmsg.CreateTopicsResponse]{
 		topics: []string{"Topics.Topic"},
-		after: func(_ *call, _ *kmsg.CreateTopicsRequest, resp *kmsg.CreateTopicsResponse) {
+		after: func(q *call, req *kmsg.CreateTopicsRequest, resp *kmsg.CreateTopicsResponse) {
+			const configsFrom = 5
+			given := map[string][]kmsg.CreateTopicsRequestTopicConfig{}
+			for i := range req.Topics {
+				given[req.Topics[i].Topic] = req.Topics[i].Configs
+			}
+			configs := q.server.topicConfigs()
 			for i := range resp.Topics {
-				if t := &resp.Topics[i]; t.ErrorCode == 0 && t.Configs == nil {
-					t.Configs = []kmsg.CreateTopicsResponseTopicConfig{} // Java's admin client does not take null
+				t := &resp.Topics[i]
+				t.Configs = []kmsg.CreateTopicsResponseTopicConfig{} // Java's admin client does not take null
+				if t.ErrorCode == 0 && req.Version >= configsFrom {
+					t.Configs = configs.ofNew(given[t.Topic])
 				}
 			}
 		},
 	}
+}
+
+// ofNew lists the configs of a topic that was made with those given.
+func (r resourceConfigs) ofNew(given []kmsg.CreateTopicsRequestTopicConfig) []kmsg.CreateTopicsResponseTopicConfig {
+	described := make([]kmsg.DescribeConfigsResponseResourceConfig, 0, len(given))
+	for _, g := range given {
+		c := kmsg.NewDescribeConfigsResponseResourceConfig()
+		c.Name, c.Value, c.Source = g.Name, g.Value, r.own
+		described = append(described, c)
+	}
+	var out []kmsg.CreateTopicsResponseTopicConfig
+	for _, c := range r.describe(described, nil, false, false) {
+		one := kmsg.NewCreateTopicsResponseTopicConfig()
+		one.Name, one.Value, one.Source = c.Name, c.Value, int8(c.Source)
+		out = append(out, one)
+	}
+	return out
 }

@@ -37,14 +37,26 @@ func describeConfigs(q *call, req *kmsg.DescribeConfigsRequest) {
 				break
 			}
 			resp.Resources[place] = described[i]
-			for j := range described[i].Configs {
-				c := &resp.Resources[place].Configs[j]
-				c.ReadOnly = false // topics and groups have none that could not be altered
-				completeSynonyms(c, req.IncludeSynonyms)
-			}
+			q.server.complete(&resp.Resources[place], req, &req.Resources[place])
 		}
 		q.answer(resp)
 	})
+}
+
+// complete makes what the data plane said of a resource Kafka's answer.
+func (s *Server) complete(out *kmsg.DescribeConfigsResponseResource, req *kmsg.DescribeConfigsRequest, asked *kmsg.DescribeConfigsRequestResource) {
+	switch {
+	case out.ErrorCode != 0:
+	case out.ResourceType == kmsg.ConfigResourceTypeTopic:
+		out.Configs = s.topicConfigs().describe(out.Configs, asked.ConfigNames, req.IncludeSynonyms, req.IncludeDocumentation)
+	case out.ResourceType == kmsg.ConfigResourceTypeGroupConfig:
+		out.Configs = s.groupConfigs().describe(out.Configs, asked.ConfigNames, req.IncludeSynonyms, req.IncludeDocumentation)
+	default:
+		for i := range out.Configs {
+			out.Configs[i].ReadOnly = false // clients' metrics have none that could not be altered
+			completeSynonyms(&out.Configs[i], req.IncludeSynonyms)
+		}
+	}
 }
 
 // completeSynonyms puts the value in force before those it hides, as Kafka lists them.

@@ -92,15 +92,13 @@ func (b *brokerConfigs) synonyms(name string, sensitive bool) []kmsg.DescribeCon
 	add(b.perBroker, kmsg.ConfigSourceDynamicBrokerConfig)
 	add(b.clusterWide, kmsg.ConfigSourceDynamicDefaultBrokerConfig)
 	add(b.static, kmsg.ConfigSourceStaticBrokerConfig)
-	for _, n := range synonymNames(name) {
-		if c, ok := kafkaconfig.Lookup(n); ok && c.Default != nil {
-			s := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
-			s.Name, s.Source = n, kmsg.ConfigSourceDefaultConfig
-			if !sensitive {
-				s.Value = c.Default
-			}
-			out = append(out, s)
+	if c, ok := kafkaconfig.Resolve(name); ok && c.Default != nil { // not that of a weaker unit
+		s := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
+		s.Name, s.Source = c.Name, kmsg.ConfigSourceDefaultConfig
+		if !sensitive {
+			s.Value = c.Default
 		}
+		out = append(out, s)
 	}
 	return out
 }

@@ -79,6 +79,8 @@ func topicConfigRules() map[string]configRule {
 		"local.retention.bytes":                   within(-2, math.MaxInt64),
 		"local.retention.ms":                      within(-2, math.MaxInt64),
 		"max.compaction.lag.ms":                   within(1, math.MaxInt64),
+		"errors.deadletterqueue.group.enable":     boolean,
+		"max.decompressed.message.bytes":          within(1, maxInt),
 		"max.message.bytes":                       within(0, maxInt),
 		"message.timestamp.after.max.ms":          long,
 		"message.timestamp.before.max.ms":         long,
@@ -87,6 +89,8 @@ func topicConfigRules() map[string]configRule {
 		"min.compaction.lag.ms":                   long,
 		"min.insync.replicas":                     within(1, maxInt),
 		"preallocate":                             boolean,
+		"remote.copy.lag.bytes":                   within(-2, math.MaxInt64),
+		"remote.copy.lag.ms":                      within(-2, math.MaxInt64),
 		"remote.log.copy.disable":                 boolean,
 		"remote.log.delete.on.disable":            boolean,
 		"remote.storage.enable":                   boolean,
@@ -125,7 +129,10 @@ func within(low, high int64) configRule {
 		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 		switch {
 		case err != nil:
-			return "Not a number of this type"
+			if high > math.MaxInt32 {
+				return "Not a number of type LONG"
+			}
+			return "Not a number of type INT"
 		case n < low:
 			return fmt.Sprintf("Value must be at least %d", low)
 		case n > high:
