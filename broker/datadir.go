@@ -110,7 +110,8 @@ func (d *dataDir) release() error {
 	if d == nil {
 		return nil
 	}
-	return d.lock.Close()
+	// Unlocked by name: a child of this process may hold a copy of the file between fork and exec.
+	return errors.Join(unix.Flock(int(d.lock.Fd()), unix.LOCK_UN), d.lock.Close())
 }
 
 // randomUUID is a random UUID as Kafka prints them: 22 characters that do not begin with a dash.

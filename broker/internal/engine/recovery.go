@@ -135,7 +135,8 @@ func (d *dataDir) release() error {
 	if d == nil {
 		return nil
 	}
-	return d.lock.Close()
+	// Unlocked by name: a child of this process may hold a copy of the file between fork and exec.
+	return errors.Join(unix.Flock(int(d.lock.Fd()), unix.LOCK_UN), d.lock.Close())
 }
 
 // partitionsByFiles is how many partitions leave most of the files that this process may open to others.
