@@ -121,6 +121,8 @@ func up(ctx context.Context, h home, lab *topology.Lab, o Options) (*Lab, error)
 		switch {
 		case err == nil:
 			return open(h, o)
+		case errors.Is(err, unix.ECONNREFUSED) && h.disowned(ctx):
+			// Its owner was dying: killed a moment ago.
 		case !failed:
 			return nil, err
 		}
@@ -144,6 +146,14 @@ func up(ctx context.Context, h home, lab *topology.Lab, o Options) (*Lab, error)
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	return nil, errors.Join(fmt.Errorf("bring up lab %s: %w", lab.Name, err), h.teardown(cleanup))
+}
+
+// disowned waits a little for an owner that does not listen any more to end, and tells whether it has: a process closes its
+// files one after another while it dies, and what it was just starting may hold a copy of them.
+func (h home) disowned(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return until(ctx, func() (bool, error) { return !h.owned(), nil }) == nil
 }
 
 // lastWords is what the owner and the nodes said last, for the error of a lab that did not come up in time.
