@@ -399,11 +399,11 @@ func TestTopicConfigsAreDescribedAsKafkaDescribesThem(t *testing.T) {
 	}
 	line := func(name string) string {
 		c := found[name]
-		text := fmt.Sprint(c.Source, " ", c.ConfigType)
+		parts := []string{c.Source.String(), c.ConfigType.String()}
 		for _, s := range c.ConfigSynonyms {
-			text += " " + s.Source.String() + ":" + s.Name + "=" + *s.Value
+			parts = append(parts, s.Source.String()+":"+s.Name+"="+*s.Value)
 		}
-		return text
+		return strings.Join(parts, " ")
 	}
 	for name, want := range map[string]string{
 		"retention.ms":      "DYNAMIC_TOPIC_CONFIG LONG DYNAMIC_TOPIC_CONFIG:retention.ms=1000",

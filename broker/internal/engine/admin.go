@@ -55,19 +55,27 @@ func admitCreateTopics(e *Engine, req *kmsg.CreateTopicsRequest) (passage, error
 		r, _ := resp.(*kmsg.CreateTopicsResponse)
 		r.Version = req.Version
 		for i := range r.Topics {
-			t := &r.Topics[i]
-			switch t.ErrorCode {
-			case 0:
-				if !req.ValidateOnly {
-					e.topics.add(t.Topic, t.TopicID, int(t.NumPartitions))
-				}
-			case kerr.TopicAlreadyExists.Code:
-				t.ErrorMessage = new(fmt.Sprintf("Topic '%s' already exists.", t.Topic))
-			}
+			e.created(&r.Topics[i], req.ValidateOnly)
 		}
 		r.Topics = append(r.Topics, refused...)
 		return r, nil
 	}}, nil
+}
+
+// created follows a topic that was made, or says in Kafka's words why it was not.
+func (e *Engine) created(t *kmsg.CreateTopicsResponseTopic, validated bool) {
+	switch t.ErrorCode {
+	case 0:
+		if !validated {
+			e.topics.add(t.Topic, t.TopicID, int(t.NumPartitions))
+		}
+	case kerr.TopicAlreadyExists.Code:
+		t.ErrorMessage = new(fmt.Sprintf("Topic '%s' already exists.", t.Topic))
+	case kerr.InvalidTopicException.Code:
+		if other := e.topics.colliding(t.Topic); other != "" {
+			t.ErrorMessage = new(fmt.Sprintf("Topic '%s' collides with existing topic: %s", t.Topic, other))
+		}
+	}
 }
 
 // newPartitions is how many partitions a new topic is to have; 0 when it says nonsense.
@@ -104,14 +112,37 @@ func (e *Engine) checkNewTopic(t *kmsg.CreateTopicsRequestTopic) verdict {
 			return verdict{kerr.InvalidPartitions, "Number of partitions was set to an invalid non-positive value."}
 		}
 	}
-	for _, a := range t.ReplicaAssignment {
-		if v := e.checkReplicas(a.Replicas); v.err != nil {
-			return v
-		}
+	if v := e.checkAssignment(t); v.err != nil {
+		return v
 	}
 	for _, c := range t.Configs {
 		if why := checkTopicConfig(c.Name, c.Value); why != "" {
 			return verdict{kerr.InvalidConfig, why}
+		}
+	}
+	return verdict{}
+}
+
+// checkAssignment judges the replicas that a new topic brings, if it brings any.
+func (e *Engine) checkAssignment(t *kmsg.CreateTopicsRequestTopic) verdict {
+	switch {
+	case len(t.ReplicaAssignment) == 0:
+		return verdict{}
+	case t.NumPartitions != -1:
+		return verdict{kerr.InvalidRequest, "A manual partition assignment was specified, but numPartitions was not set to -1."}
+	case t.ReplicationFactor != -1:
+		return verdict{kerr.InvalidRequest, "A manual partition assignment was specified, but replication factor was not set to -1."}
+	}
+	seen := map[int32]bool{}
+	for _, a := range t.ReplicaAssignment {
+		if v := e.checkReplicas(a.Replicas); v.err != nil {
+			return v
+		}
+		seen[a.Partition] = true
+	}
+	for p := range int32(len(t.ReplicaAssignment)) {
+		if !seen[p] {
+			return verdict{kerr.InvalidReplicaAssignment, "partitions should be a consecutive 0-based integer sequence"}
 		}
 	}
 	return verdict{}
@@ -153,26 +184,90 @@ func checkTopicName(name string) string {
 	return ""
 }
 
-// admitDeleteTopics follows which topics there are. It goes to the controller.
+// admitDeleteTopics refuses what names a topic twice, or in no way, and follows which topics there are. It goes to the
+// controller.
 func admitDeleteTopics(e *Engine, req *kmsg.DeleteTopicsRequest) (passage, error) {
+	const namesOrIDsFrom = 6
+	asked := req.Topics
+	if req.Version < namesOrIDsFrom {
+		asked = nil
+		for i := range req.TopicNames {
+			t := kmsg.NewDeleteTopicsRequestTopic()
+			t.Topic = &req.TopicNames[i]
+			asked = append(asked, t)
+		}
+	}
 	out := *req
-	out.TopicNames = distinct(req.TopicNames, same)
+	out.TopicNames, out.Topics = nil, nil
+	var refused []kmsg.DeleteTopicsResponseTopic
+	seen, answered := map[string]int{}, map[string]bool{}
+	for i := range asked {
+		seen[e.deletedName(&asked[i])]++
+	}
+	for i := range asked {
+		t := &asked[i]
+		name := e.deletedName(t)
+		why := ""
+		switch {
+		case t.Topic == nil && t.TopicID == ([16]byte{}):
+			why = "Neither topic name nor id were specified."
+		case t.Topic != nil && t.TopicID != ([16]byte{}):
+			why = "You may not specify both topic name and topic id."
+		case name != "" && seen[name] > 1:
+			why = "Duplicate topic name."
+		}
+		switch {
+		case why == "" && req.Version < namesOrIDsFrom:
+			out.TopicNames = append(out.TopicNames, *t.Topic)
+		case why == "":
+			out.Topics = append(out.Topics, *t)
+		case !answered[name]:
+			answered[name] = true
+			no := kmsg.NewDeleteTopicsResponseTopic()
+			no.Topic, no.TopicID, no.ErrorCode, no.ErrorMessage = t.Topic, t.TopicID, kerr.InvalidRequest.Code, &why
+			refused = append(refused, no)
+		}
+	}
+	if len(refused) > 0 && len(out.TopicNames)+len(out.Topics) == 0 {
+		resp, _ := req.ResponseKind().(*kmsg.DeleteTopicsResponse)
+		resp.Topics = refused
+		return passage{answer: resp}, nil
+	}
 	return passage{req: &out, controller: true, correct: func(resp kmsg.Response) (kmsg.Response, error) {
 		r, _ := resp.(*kmsg.DeleteTopicsResponse)
-		for i := range r.Topics {
-			t := &r.Topics[i]
-			if t.ErrorCode != 0 {
-				continue
-			}
+		e.deleted(r.Topics)
+		r.Topics = append(r.Topics, refused...)
+		return r, nil
+	}}, nil
+}
+
+// deletedName is the name of a topic that is to be deleted; "" when it has none.
+func (e *Engine) deletedName(t *kmsg.DeleteTopicsRequestTopic) string {
+	if t.Topic != nil {
+		return *t.Topic
+	}
+	name, _ := e.topics.name(t.TopicID)
+	return name
+}
+
+// deleted follows deletions, and says in Kafka's words why others failed.
+func (e *Engine) deleted(topics []kmsg.DeleteTopicsResponseTopic) {
+	for i := range topics {
+		t := &topics[i]
+		switch t.ErrorCode {
+		case 0:
 			if t.Topic != nil {
 				e.topics.remove(*t.Topic)
 			} else if name, ok := e.topics.name(t.TopicID); ok {
 				e.topics.remove(name)
 			}
+		case kerr.UnknownTopicOrPartition.Code:
+			t.ErrorMessage = new("This server does not host this topic-partition.")
+		case kerr.UnknownTopicID.Code:
+			t.ErrorMessage = new("This server does not host this topic ID.")
 		}
-		nameless(r.Topics)
-		return r, nil
-	}}, nil
+	}
+	nameless(topics)
 }
 
 // nameless gives unknown topic ids no name, as Kafka does, instead of an empty one.

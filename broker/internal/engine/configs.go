@@ -232,7 +232,16 @@ func admitDescribeConfigs(_ *Engine, req *kmsg.DescribeConfigsRequest) (passage,
 	if len(req.Resources) > fewEnough && len(once) < len(req.Resources) {
 		return passage{}, refuse(req, kerr.InvalidRequest, "resources are named twice")
 	}
-	return passage{req: req}, nil
+	return passage{req: req, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.DescribeConfigsResponse)
+		for i := range r.Resources {
+			c := &r.Resources[i]
+			if why := checkTopicName(c.ResourceName); c.ResourceType == kmsg.ConfigResourceTypeTopic && why != "" && c.ErrorCode != 0 {
+				c.ErrorCode, c.ErrorMessage = kerr.InvalidTopicException.Code, &why
+			}
+		}
+		return r, nil
+	}}, nil
 }
 
 // admitAlterConfigs checks names and values of topics' and groups' configs, which the data plane takes on trust.
@@ -242,7 +251,7 @@ func admitAlterConfigs(_ *Engine, req *kmsg.AlterConfigsRequest) (passage, error
 	refused := map[int]kmsg.AlterConfigsResponseResource{}
 	for i := range req.Resources {
 		r := &req.Resources[i]
-		rules, kind, v := resourceRules(r.ResourceType)
+		rules, kind, v := resourceRules(r.ResourceType, r.ResourceName)
 		for j := 0; j < len(r.Configs) && v.err == nil; j++ {
 			if why := checkConfig(rules, kind, r.Configs[j].Name, r.Configs[j].Value); why != "" {
 				v = verdict{kerr.InvalidConfig, why}
@@ -271,7 +280,7 @@ func admitIncrementalAlterConfigs(e *Engine, req *kmsg.IncrementalAlterConfigsRe
 	refused := map[int]kmsg.IncrementalAlterConfigsResponseResource{}
 	for i := range req.Resources {
 		r := &req.Resources[i]
-		rules, kind, v := resourceRules(r.ResourceType)
+		rules, kind, v := resourceRules(r.ResourceType, r.ResourceName)
 		for j := 0; j < len(r.Configs) && v.err == nil; j++ {
 			c := &r.Configs[j]
 			if _, known := rules[c.Name]; known && c.Op == kmsg.IncrementalAlterConfigOpDelete {
@@ -314,13 +323,21 @@ func interleave[T any](n int, refused map[int]T, others []T) []T {
 }
 
 // resourceRules are the rules for a kind of resource whose configs the data plane keeps.
-func resourceRules(t kmsg.ConfigResourceType) (map[string]configRule, string, verdict) {
+func resourceRules(t kmsg.ConfigResourceType, name string) (map[string]configRule, string, verdict) {
 	switch t {
 	case kmsg.ConfigResourceTypeTopic:
-		return topicConfigRules(), "topic", verdict{}
+		return topicConfigRules(), "topic", named("topic", name)
 	case kmsg.ConfigResourceTypeGroupConfig:
-		return groupConfigRules(), "group", verdict{}
+		return groupConfigRules(), "group", named("group", name)
 	default:
 		return nil, "", verdict{kerr.InvalidRequest, fmt.Sprintf("Unhandled resource type %d", t)}
 	}
+}
+
+// named refuses configs of all topics or groups, which there are none of.
+func named(kind, name string) verdict {
+	if name == "" {
+		return verdict{kerr.InvalidRequest, fmt.Sprintf("Default %s resources are not allowed.", kind)}
+	}
+	return verdict{}
 }

@@ -45,12 +45,21 @@ func admitMetadata(e *Engine, req *kmsg.MetadataRequest) (passage, error) {
 		r.ControllerID = e.nodeID
 		r.Topics = append(r.Topics, unknown...)
 		for i := range r.Topics {
+			r.Topics[i].ErrorCode = invalidName(r.Topics[i].ErrorCode, r.Topics[i].Topic)
 			slices.SortFunc(r.Topics[i].Partitions, func(a, b kmsg.MetadataResponseTopicPartition) int {
 				return cmp.Compare(a.Partition, b.Partition)
 			})
 		}
 		return r, nil
 	}}, nil
+}
+
+// invalidName is 17 for an unknown topic that no topic could be called.
+func invalidName(code int16, name *string) int16 {
+	if code == kerr.UnknownTopicOrPartition.Code && name != nil && checkTopicName(*name) != "" {
+		return kerr.InvalidTopicException.Code
+	}
+	return code
 }
 
 func idOf(t *kmsg.MetadataRequestTopic) [16]byte { return t.TopicID }
@@ -80,6 +89,7 @@ func admitDescribeTopicPartitions(_ *Engine, req *kmsg.DescribeTopicPartitionsRe
 	return passage{req: req, correct: func(resp kmsg.Response) (kmsg.Response, error) {
 		r, _ := resp.(*kmsg.DescribeTopicPartitionsResponse)
 		for i := range r.Topics {
+			r.Topics[i].ErrorCode = invalidName(r.Topics[i].ErrorCode, r.Topics[i].Topic)
 			for j := range r.Topics[i].Partitions {
 				p := &r.Topics[i].Partitions[j]
 				if p.EligibleLeaderReplicas == nil {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
 	"os"
@@ -83,6 +84,10 @@ func TestTopicsAreCreatedAsKafkaWould(t *testing.T) {
 		nt.ReplicaAssignment = []kmsg.CreateTopicsRequestTopicReplicaAssignment{{Replicas: replicas}}
 		return nt
 	}
+	counted, gap := assigned(5), assigned(5)
+	counted.NumPartitions = 1
+	gap.ReplicaAssignment[0].Partition = 1
+	createTopic(t, e, "with.dots", 1)
 	for name, test := range map[string]struct {
 		topic kmsg.CreateTopicsRequestTopic
 		want  *kerr.Error
@@ -100,6 +105,9 @@ func TestTopicsAreCreatedAsKafkaWould(t *testing.T) {
 		"the defaults":              {topic("defaults", -1, -1), nil},
 		"an assignment to us":       {assigned(5), nil},
 		"an assignment elsewhere":   {assigned(6), kerr.InvalidReplicaAssignment},
+		"assigned and counted":      {counted, kerr.InvalidRequest},
+		"an assignment with a gap":  {gap, kerr.InvalidReplicaAssignment},
+		"a name but for a dot":      {topic("with_dots", 1, 1), kerr.InvalidTopicException},
 		"an unknown config":         {config("kfake.is_internal", "true"), kerr.InvalidConfig},
 		"a config with a bad value": {config("segment.bytes", "0"), kerr.InvalidConfig},
 		"a good config":             {config("cleanup.policy", "compact,delete"), nil},
@@ -113,7 +121,11 @@ func TestTopicsAreCreatedAsKafkaWould(t *testing.T) {
 			if test.want != nil {
 				want = test.want.Code
 			}
-			if got := resp.Topics[0]; got.ErrorCode != want || resp.Version != version {
+			got := resp.Topics[0]
+			if said := got.ErrorMessage != nil && *got.ErrorMessage != ""; said != (want != 0) {
+				t.Errorf("%s in version %d says why: %t", name, version, said)
+			}
+			if got.ErrorCode != want || resp.Version != version {
 				t.Errorf("%s in version %d = error %d %v, want %d", name, version, got.ErrorCode, got.ErrorMessage, want)
 			}
 		}
@@ -217,6 +229,79 @@ func TestTopicIDsFollowCreationAndDeletion(t *testing.T) {
 	}
 	if name, ok := e.TopicName(id); ok {
 		t.Errorf("TopicName(deleted topic) = %q", name)
+	}
+}
+
+func TestATopicIsDeletedByOneNameOnce(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, Options{NodeID: 1})
+	id := createTopic(t, e, "twice", 1)
+	createTopic(t, e, "once", 1)
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.Version = 6
+	req.Topics = []kmsg.DeleteTopicsRequestTopic{
+		{Topic: new("twice")},
+		{TopicID: id},
+		{},
+		{Topic: new("both"), TopicID: [16]byte{1}},
+		{Topic: new("once")},
+		{Topic: new("none")},
+	}
+	got := map[string]int16{}
+	for _, topic := range ask[*kmsg.DeleteTopicsResponse](t, e, req).Topics {
+		name := "-"
+		if topic.Topic != nil {
+			name = *topic.Topic
+		}
+		got[name] = topic.ErrorCode
+		if said := topic.ErrorMessage != nil; said != (topic.ErrorCode != 0) {
+			t.Errorf("%s: error %d says why: %t", name, topic.ErrorCode, said)
+		}
+	}
+	invalid := kerr.InvalidRequest.Code
+	want := map[string]int16{"twice": invalid, "-": invalid, "both": invalid, "once": 0, "none": kerr.UnknownTopicOrPartition.Code}
+	if !maps.Equal(got, want) {
+		t.Errorf("DeleteTopics = %v, want %v", got, want)
+	}
+	if _, ok := e.TopicID("twice"); !ok {
+		t.Error("the topic that was named twice is gone")
+	}
+	old := kmsg.NewPtrDeleteTopicsRequest()
+	old.Version, old.TopicNames = 3, []string{"twice"}
+	if resp := ask[*kmsg.DeleteTopicsResponse](t, e, old); len(resp.Topics) != 1 || resp.Topics[0].ErrorCode != 0 {
+		t.Errorf("DeleteTopics v3 = %+v, want it deleted", resp.Topics)
+	}
+}
+
+func TestNamesThatNoTopicCanHaveAreInvalid(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, Options{NodeID: 1})
+	want := kerr.InvalidTopicException.Code
+	metadata := kmsg.NewPtrMetadataRequest()
+	metadata.Version, metadata.Topics = 9, []kmsg.MetadataRequestTopic{{Topic: new("")}, {Topic: new("a/b")}}
+	for _, topic := range ask[*kmsg.MetadataResponse](t, e, metadata).Topics {
+		if topic.ErrorCode != want {
+			t.Errorf("Metadata of %q = error %d, want %d", *topic.Topic, topic.ErrorCode, want)
+		}
+	}
+	partitions := kmsg.NewPtrDescribeTopicPartitionsRequest()
+	partitions.ResponsePartitionLimit, partitions.Topics = 10, []kmsg.DescribeTopicPartitionsRequestTopic{{Topic: "a/b"}}
+	if got := ask[*kmsg.DescribeTopicPartitionsResponse](t, e, partitions).Topics; len(got) != 1 || got[0].ErrorCode != want {
+		t.Errorf("DescribeTopicPartitions = %+v, want error %d", got, want)
+	}
+	configs := kmsg.NewPtrDescribeConfigsRequest()
+	configs.Version = 4
+	configs.Resources = []kmsg.DescribeConfigsRequestResource{{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: "a/b"}}
+	if got := ask[*kmsg.DescribeConfigsResponse](t, e, configs).Resources; len(got) != 1 || got[0].ErrorCode != want || got[0].ErrorMessage == nil {
+		t.Errorf("DescribeConfigs = %+v, want error %d", got, want)
+	}
+	alter := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	alter.Version = 1
+	for _, kind := range []kmsg.ConfigResourceType{kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig} {
+		alter.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{ResourceType: kind}}
+		if got := ask[*kmsg.IncrementalAlterConfigsResponse](t, e, alter).Resources; len(got) != 1 || got[0].ErrorCode != kerr.InvalidRequest.Code {
+			t.Errorf("IncrementalAlterConfigs of all of kind %d = %+v, want error %d", kind, got, kerr.InvalidRequest.Code)
+		}
 	}
 }
 

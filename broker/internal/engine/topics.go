@@ -1,6 +1,9 @@
 package engine
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
 // topics knows the name of each topic id and how many partitions there are. It is filled from the data plane at start and follows every CreateTopics and
 // DeleteTopics that passes, before its client learns of it; there is no other way for a topic to come or go. The zero
@@ -49,6 +52,19 @@ func (t *topics) size(name string) int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.sizes[name]
+}
+
+// colliding finds a topic whose name differs in dots and underscores only; "" when there is none.
+func (t *topics) colliding(name string) string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	plain := strings.ReplaceAll(name, ".", "_")
+	for other := range t.ids {
+		if other != name && strings.ReplaceAll(other, ".", "_") == plain {
+			return other
+		}
+	}
+	return ""
 }
 
 func (t *topics) remove(name string) {
