@@ -137,8 +137,12 @@ func tooLong(metadata *string) bool {
 	return metadata != nil && utf8.RuneCountInString(*metadata) > maxOffsetMetadata
 }
 
-// admitOffsetCommit refuses offsets with too much metadata, which the data plane would keep; the others pass.
+// admitOffsetCommit refuses offsets with too much metadata, which the data plane would keep; the others pass. A commit of
+// nothing makes no group.
 func admitOffsetCommit(_ *Engine, req *kmsg.OffsetCommitRequest) (passage, error) {
+	if len(req.Topics) == 0 {
+		return passage{answer: req.ResponseKind()}, nil
+	}
 	out := *req
 	out.Topics = make([]kmsg.OffsetCommitRequestTopic, 0, len(req.Topics))
 	var refused []kmsg.OffsetCommitResponseTopic

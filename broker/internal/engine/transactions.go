@@ -11,9 +11,9 @@ type claim struct {
 	producer int64
 }
 
-// whenOwned passes req on when the claim is true. The data plane looks at the producer's id alone: whoever knows one
+// whenOwned goes on to next when the claim is true. The data plane looks at the producer's id alone: whoever knows one
 // could end the transaction of any transactional id, and would be told that one of no transaction was committed.
-func whenOwned(req kmsg.Request, c claim, refused func(code int16) kmsg.Response) (passage, error) {
+func whenOwned(next passage, c claim, refused func(code int16) kmsg.Response) (passage, error) {
 	if c.id == "" {
 		return passage{answer: refused(kerr.InvalidRequest.Code)}, nil
 	}
@@ -24,12 +24,12 @@ func whenOwned(req kmsg.Request, c claim, refused func(code int16) kmsg.Response
 		if len(states.TransactionStates) != 1 || states.TransactionStates[0].ErrorCode != 0 || states.TransactionStates[0].ProducerID != c.producer {
 			return passage{answer: refused(kerr.InvalidProducerIDMapping.Code)}, nil
 		}
-		return passage{req: req}, nil
+		return next, nil
 	}}, nil
 }
 
 func admitEndTxn(_ *Engine, req *kmsg.EndTxnRequest) (passage, error) {
-	return whenOwned(req, claim{req.TransactionalID, req.ProducerID}, func(code int16) kmsg.Response {
+	return whenOwned(passage{req: req}, claim{req.TransactionalID, req.ProducerID}, func(code int16) kmsg.Response {
 		resp, _ := req.ResponseKind().(*kmsg.EndTxnResponse)
 		resp.ErrorCode, resp.ProducerID, resp.ProducerEpoch = code, -1, -1
 		return resp
@@ -37,7 +37,7 @@ func admitEndTxn(_ *Engine, req *kmsg.EndTxnRequest) (passage, error) {
 }
 
 func admitAddOffsetsToTxn(_ *Engine, req *kmsg.AddOffsetsToTxnRequest) (passage, error) {
-	return whenOwned(req, claim{req.TransactionalID, req.ProducerID}, func(code int16) kmsg.Response {
+	return whenOwned(passage{req: req}, claim{req.TransactionalID, req.ProducerID}, func(code int16) kmsg.Response {
 		resp, _ := req.ResponseKind().(*kmsg.AddOffsetsToTxnResponse)
 		resp.ErrorCode = code
 		return resp
@@ -45,7 +45,7 @@ func admitAddOffsetsToTxn(_ *Engine, req *kmsg.AddOffsetsToTxnRequest) (passage,
 }
 
 func admitAddPartitionsToTxn(_ *Engine, req *kmsg.AddPartitionsToTxnRequest) (passage, error) {
-	return whenOwned(req, claim{req.TransactionalID, req.ProducerID}, func(code int16) kmsg.Response {
+	return whenOwned(passage{req: req}, claim{req.TransactionalID, req.ProducerID}, func(code int16) kmsg.Response {
 		resp, _ := req.ResponseKind().(*kmsg.AddPartitionsToTxnResponse)
 		for _, t := range req.Topics {
 			topic := kmsg.NewAddPartitionsToTxnResponseTopic()
@@ -83,5 +83,11 @@ func admitTxnOffsetCommit(_ *Engine, req *kmsg.TxnOffsetCommitRequest) (passage,
 			}
 		}
 	}
-	return whenOwned(req, claim{req.TransactionalID, req.ProducerID}, refused)
+	// The data plane does not tell that offsets are pending before it knows their group, which it makes of a simple
+	// commit, even one of nothing; such a commit does nothing to a group that is there.
+	group := kmsg.NewPtrOffsetCommitRequest()
+	group.Version, group.Group, group.Generation = 8, req.Group, -1
+	return whenOwned(passage{req: group, then: func(kmsg.Response) (passage, error) {
+		return passage{req: req}, nil
+	}}, claim{req.TransactionalID, req.ProducerID}, refused)
 }

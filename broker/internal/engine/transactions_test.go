@@ -18,6 +18,50 @@ func initProducer(t *testing.T, e *Engine, id string) (producer int64, epoch int
 	return resp.ProducerID, resp.ProducerEpoch
 }
 
+func TestPendingOffsetsOfANewGroupAreUnstable(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, Options{NodeID: 1})
+	createTopic(t, e, "t", 1)
+	producer, epoch := initProducer(t, e, "mine")
+	add := kmsg.NewPtrAddOffsetsToTxnRequest()
+	add.Version, add.TransactionalID, add.ProducerID, add.ProducerEpoch, add.Group = 3, "mine", producer, epoch, "new"
+	if got := ask[*kmsg.AddOffsetsToTxnResponse](t, e, add).ErrorCode; got != 0 {
+		t.Fatalf("AddOffsetsToTxn = error %d", got)
+	}
+	commit := kmsg.NewPtrTxnOffsetCommitRequest()
+	commit.Version, commit.TransactionalID, commit.ProducerID, commit.ProducerEpoch, commit.Group, commit.Generation = 3, "mine", producer, epoch, "new", -1
+	topic := kmsg.NewTxnOffsetCommitRequestTopic()
+	topic.Topic = "t"
+	partition := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+	partition.Offset = 7
+	topic.Partitions = append(topic.Partitions, partition)
+	commit.Topics = append(commit.Topics, topic)
+	if got := ask[*kmsg.TxnOffsetCommitResponse](t, e, commit).Topics; len(got) != 1 || got[0].Partitions[0].ErrorCode != 0 {
+		t.Fatalf("TxnOffsetCommit = %+v", got)
+	}
+	offset := func() (int64, int16) {
+		req := kmsg.NewPtrOffsetFetchRequest()
+		req.Version, req.Group, req.RequireStable = 7, "new", true
+		req.Topics = []kmsg.OffsetFetchRequestTopic{{Topic: "t", Partitions: []int32{0}}}
+		resp := ask[*kmsg.OffsetFetchResponse](t, e, req)
+		if resp.ErrorCode != 0 || len(resp.Topics) != 1 {
+			t.Fatalf("OffsetFetch = %+v", resp)
+		}
+		return resp.Topics[0].Partitions[0].Offset, resp.Topics[0].Partitions[0].ErrorCode
+	}
+	if at, code := offset(); code != kerr.UnstableOffsetCommit.Code {
+		t.Errorf("pending offset = %d, error %d, want error %d", at, code, kerr.UnstableOffsetCommit.Code)
+	}
+	end := kmsg.NewPtrEndTxnRequest()
+	end.Version, end.TransactionalID, end.ProducerID, end.ProducerEpoch, end.Commit = 3, "mine", producer, epoch, true
+	if got := ask[*kmsg.EndTxnResponse](t, e, end).ErrorCode; got != 0 {
+		t.Fatalf("EndTxn = error %d", got)
+	}
+	if at, code := offset(); at != 7 || code != 0 {
+		t.Errorf("committed offset = %d, error %d, want 7", at, code)
+	}
+}
+
 func TestATransactionBelongsToItsTransactionalID(t *testing.T) {
 	t.Parallel()
 	e := openEngine(t, Options{NodeID: 1})
