@@ -450,7 +450,7 @@ func (l *Lab) Subnet(name string) (*Subnet, error) {
 	return nil, fmt.Errorf("lab %s has no subnet %q", l.Name(), name)
 }
 
-// Properties is the client.properties file of a user for a listener, such as SASL_SSL or EXPOSED_39092. For a
+// Properties is the client.properties file of a user for a listener, such as SASL_SSL or EXPOSED_29192. For a
 // PLAINTEXT listener the user does not matter.
 func (l *Lab) Properties(listener, user string) string {
 	path := l.home.properties(listener, anonymous)
