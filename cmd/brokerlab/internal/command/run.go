@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -117,7 +120,18 @@ func printPromises(w io.Writer, promises []runner.Promise) error {
 	return t.Flush()
 }
 
+// summaryWidth is how wide the summary of a run is at most, and figuresShown how many promises it shows the figures of.
+const (
+	summaryWidth = 100
+	figuresShown = 12
+)
+
+// printSummary prints what fits a screen: the suites, what was measured, what was broken, and the totals.
 func printSummary(w io.Writer, r *report.Report) error {
+	var text strings.Builder
+	addSuites(&text, r)
+	addFigures(&text, r)
+	addBroken(&text, r)
 	parts := []string{fmt.Sprintf("%d kept", r.Totals.Passed)}
 	if r.Totals.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d BROKEN", r.Totals.Failed))
@@ -125,9 +139,88 @@ func printSummary(w io.Writer, r *report.Report) error {
 	if r.Totals.Skipped > 0 {
 		parts = append(parts, fmt.Sprintf("%d skipped", r.Totals.Skipped))
 	}
-	lines := append([]string{
-		fmt.Sprintf("%d promises in %.0f s: %s (seed %d)", r.Totals.Specs, r.Seconds, strings.Join(parts, ", "), r.Seed),
-	}, r.Problems...)
-	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
+	fmt.Fprintf(&text, "\n%d promises in %.0f s: %s (seed %d)\n", r.Totals.Specs, r.Seconds, strings.Join(parts, ", "), r.Seed)
+	for _, p := range r.Problems {
+		text.WriteString(p + "\n")
+	}
+	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+func addSuites(text *strings.Builder, r *report.Report) {
+	type sum struct {
+		kept, broken, skipped int
+		seconds               float64
+	}
+	sums := map[string]*sum{}
+	for i := range r.Specs {
+		spec := &r.Specs[i]
+		s := sums[spec.Suite]
+		if s == nil {
+			s = &sum{}
+			sums[spec.Suite] = s
+		}
+		s.seconds += spec.Seconds
+		switch spec.State {
+		case report.Passed:
+			s.kept++
+		case report.Failed:
+			s.broken++
+		case report.Skipped:
+			s.skipped++
+		}
+	}
+	rows := [][]string{{"SUITE", "KEPT", "BROKEN", "SKIPPED", "SECONDS"}}
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		s := sums[name]
+		rows = append(rows, []string{
+			name, strconv.Itoa(s.kept), strconv.Itoa(s.broken), strconv.Itoa(s.skipped), strconv.FormatFloat(s.seconds, 'f', 1, 64),
+		})
+	}
+	text.WriteByte('\n')
+	columns(text, rows, 0)
+}
+
+// addFigures writes what promises measured, each below its name.
+func addFigures(text *strings.Builder, r *report.Report) {
+	shown := 0
+	for i := range r.Specs {
+		spec := &r.Specs[i]
+		if len(spec.Figures) == 0 || spec.State != report.Passed || shown == figuresShown {
+			continue
+		}
+		shown++
+		if shown == 1 {
+			text.WriteString("\nMeasured (more in the report):\n")
+		}
+		figures := make([]string, 0, len(spec.Figures))
+		for _, f := range spec.Figures {
+			figures = append(figures, strings.TrimSpace(f.Name+" "+strconv.FormatFloat(f.Value, 'f', -1, 64)+" "+f.Unit))
+		}
+		text.WriteString("  " + shorten(spec.Name, summaryWidth-2) + "\n")
+		text.WriteString("      " + shorten(strings.Join(figures, ", "), summaryWidth-6) + "\n")
+	}
+}
+
+// addBroken names the broken promises again: their lines may be far above by now.
+func addBroken(text *strings.Builder, r *report.Report) {
+	if r.Totals.Failed == 0 {
+		return
+	}
+	text.WriteString("\nBroken:\n")
+	for i := range r.Specs {
+		if spec := &r.Specs[i]; spec.State == report.Failed {
+			message, _, _ := strings.Cut(spec.Message, "\n")
+			text.WriteString("  " + shorten(spec.Suite+": "+spec.Name, summaryWidth-2) + "\n")
+			text.WriteString("      " + shorten(message, summaryWidth-6) + "\n")
+		}
+	}
+}
+
+// shorten cuts text to width columns.
+func shorten(text string, width int) string {
+	if runes := []rune(text); len(runes) > width {
+		return string(runes[:width-1]) + "…"
+	}
+	return text
 }

@@ -2,9 +2,11 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/brokerlab/brokerlab/scenarios/report"
 	"github.com/brokerlab/brokerlab/scenarios/runner"
 )
 
@@ -44,6 +46,39 @@ func TestRunThatMakesNoSenseExitsWithTwo(t *testing.T) {
 		got := run(t, append([]string{"brokerlab", "run"}, test.args...)...)
 		if got.code != 2 || !strings.Contains(got.errout, test.want) {
 			t.Errorf("run %v = exit %d %q, want 2 and %q", test.args, got.code, got.errout, test.want)
+		}
+	}
+}
+
+func TestTheSummaryOfARunFitsAScreenWhateverIsInTheReport(t *testing.T) {
+	r := &report.Report{Totals: report.Totals{Specs: 42, Passed: 40, Failed: 1, Skipped: 1}}
+	for i := range 42 {
+		s := report.Spec{Suite: "listing", Name: fmt.Sprint(i, strings.Repeat(" wörter", 40)), State: report.Passed, Seconds: 1}
+		s.Figures = []report.Figure{{Name: strings.Repeat("figure ", 20), Value: 0.5, Unit: "ms"}}
+		switch i {
+		case 40:
+			s.State, s.Message = report.Failed, "expected\nto equal"
+		case 41:
+			s.State = report.Skipped
+		}
+		r.Specs = append(r.Specs, s)
+	}
+	var b strings.Builder
+	if err := printSummary(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(b.String(), "\n")
+	if len(lines) > 40 {
+		t.Errorf("the summary has %d lines, want at most 40:\n%s", len(lines), b.String())
+	}
+	for _, line := range lines {
+		if len([]rune(line)) > summaryWidth {
+			t.Errorf("the summary has a line of more than %d columns: %s", summaryWidth, line)
+		}
+	}
+	for _, want := range []string{"Broken:\n  listing: 40 ", "      expected\n", "40 kept, 1 BROKEN, 1 skipped"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the summary lacks %q:\n%s", want, b.String())
 		}
 	}
 }
