@@ -3,6 +3,9 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -51,7 +54,7 @@ connection, every fact under the name of its source: broker, tls, sasl or kernel
 Needs DESCRIBE on the cluster. Exit status: 0 when every broker answered, else 1; the connections of those that did are
 printed, and an error of each that did not goes to standard error.`,
 		Example: `  brokerlab connections list --bootstrap-server localhost:9092
-  brokerlab connections list --bootstrap-server localhost:9092 --principal User:ANONYMOUS --listener PLAINTEXT
+  brokerlab connections list --bootstrap-server localhost:9092 --principal User:alice
   brokerlab connections list --bootstrap-server localhost:9092 --wide --client-address 127.0.0.0/8
   brokerlab connections list --bootstrap-server localhost:9092 --format json`,
 		Args: cobra.NoArgs,
@@ -109,12 +112,26 @@ func runConnectionsList(c *cobra.Command, env Env, o *connectionsOptions) error 
 	})
 }
 
-// validate refuses what only --wide can do.
+// validate refuses filters that no connection can match by their form, and what only --wide can do.
 func (o *connectionsOptions) validate(c *cobra.Command) error {
-	if o.wide {
-		return nil
-	}
 	var problems []error
+	if text := o.clientAddress; c.Flags().Changed("client-address") && text != "" {
+		_, address := netip.ParseAddr(text)
+		_, prefix := netip.ParsePrefix(text)
+		if address != nil && prefix != nil {
+			problems = append(problems, fmt.Errorf("--client-address: %q is not an IP address", text))
+		}
+	}
+	if o.principal != "" && !strings.Contains(o.principal, ":") {
+		problems = append(problems, fmt.Errorf("--principal: %q has no type: did you mean User:%s?", o.principal, o.principal))
+	}
+	protocols := []string{"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}
+	if o.protocol != "" && !slices.Contains(protocols, strings.ToUpper(o.protocol)) {
+		problems = append(problems, fmt.Errorf("--protocol: %q is none of %s", o.protocol, strings.Join(protocols, ", ")))
+	}
+	if o.wide {
+		return errors.Join(problems...)
+	}
 	for _, name := range []string{"protocol", "software"} {
 		if c.Flags().Changed(name) {
 			problems = append(problems, errors.New("--"+name+" needs --wide: the request of KIP-1329 has no such filter"))

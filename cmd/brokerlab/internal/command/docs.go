@@ -45,7 +45,7 @@ func describe(w io.Writer, c *cobra.Command) error {
 		about = c.Short
 	}
 	fmt.Fprintf(w, "\n## %s\n\n%s\n", c.CommandPath(), strings.TrimSpace(about))
-	if c.Runnable() {
+	if c.Runnable() && !c.HasSubCommands() {
 		fmt.Fprintf(w, "\n```\n%s\n```\n", c.UseLine())
 	}
 	if c.Example != "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/brokerlab/brokerlab/broker"
 	"github.com/brokerlab/brokerlab/internal/kernel"
 )
 
@@ -94,6 +95,9 @@ func diagnose(statuses []kernel.Status) (d diagnosis, degraded bool) {
 	return d, degraded
 }
 
+// servesWidth is how wide the last column of the diagnosis is, so that a line fits a terminal.
+const servesWidth = 75
+
 func printDiagnosis(w io.Writer, d diagnosis) error {
 	var text strings.Builder
 	rows := [][]string{{"FEATURE", "STATE", "FOR"}}
@@ -102,21 +106,32 @@ func printDiagnosis(w io.Writer, d diagnosis) error {
 		if !f.Works {
 			state = "missing"
 		}
-		rows = append(rows, []string{f.Feature, state, f.For})
+		for i, line := range strings.Split(fold(f.For, servesWidth), "\n") {
+			if i > 0 {
+				f.Feature, state = "", ""
+			}
+			rows = append(rows, []string{f.Feature, state, line})
+		}
 	}
 	columns(&text, rows, 0)
 	for _, f := range d.Features {
 		if !f.Works {
-			fmt.Fprintf(&text, "\n%s: %s\n  %s\n", f.Feature, f.Missing, f.Get)
+			fmt.Fprintf(&text, "\n%s\n  %s\n",
+				fold(f.Feature+": "+f.Missing, helpWidth), strings.ReplaceAll(fold(f.Get, helpWidth-2), "\n", "\n  "))
 		}
 	}
-	fmt.Fprintf(&text, "\nConnections are counted here by: %s\n", map[string]string{
-		"full":        "BPF programs, exactly",
-		"sock_diag":   "polling the socket table, as lower bounds",
-		"unavailable": "nothing",
-	}[d.Accounting])
+	fmt.Fprintf(&text, "\nConnections are counted here by: %s\n", countedBy()[d.Accounting])
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// countedBy says in words what a mode of the kernel's count is.
+func countedBy() map[string]string {
+	return map[string]string{
+		broker.KernelModeFull:     "BPF programs, exactly",
+		broker.KernelModeSockDiag: "polling the socket table, as lower bounds",
+		"unavailable":             "nothing",
+	}
 }
 
 // columns appends rows of cells as a table; flags are tabwriter's.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,7 +90,8 @@ func (c *cluster) call(ctx context.Context, f func(context.Context) error) error
 func (o *kernelOptions) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.UintSliceVar(&o.ports, "port", nil, "a `port` of any program in this network namespace; may be repeated")
-	f.StringVar(&o.listener, "listener", "", "only the listener of this `name`")
+	f.Lookup("port").DefValue = "" // none
+	f.StringVar(&o.listener, "listener", "", "only the listener of this `name` (with --bootstrap-server)")
 	f.IntVar(&o.sources, "sources", 10, "how many source prefixes to print, the fullest first; 0 for all")
 	f.StringVar(&o.cluster.servers, "bootstrap-server", "", "`host:port` of one or more brokers, separated by commas; IPv6 in brackets")
 	f.StringVar(&o.cluster.config, "command-config", "", "a client.properties `file`: how to authenticate and encrypt")
@@ -164,6 +166,8 @@ func (o *kernelOptions) begin(env Env) (*counting, error) {
 	switch {
 	case len(o.ports) > 0 && o.cluster.servers != "":
 		return nil, usage("--port and --bootstrap-server are two questions: ask one")
+	case len(o.ports) > 0 && o.listener != "":
+		return nil, usage("--listener needs --bootstrap-server: a port does not know the names of its program's listeners")
 	case len(o.ports) > 0:
 		return o.beginHere()
 	case o.cluster.servers != "":
@@ -268,6 +272,9 @@ func runKernelShow(ctx context.Context, env Env, o *kernelOptions) error {
 	}
 	counts, asked := c.ask(ctx)
 	o.prepare(counts)
+	if o.listener != "" && asked == nil && !slices.ContainsFunc(counts, func(c kernelCounts) bool { return len(c.Report.Ports) > 0 }) {
+		return errors.Join(usage(fmt.Sprintf("--listener: no broker has a listener %q", o.listener)), c.close())
+	}
 	if len(counts) > 0 { // those of the brokers that answered are shown beside the errors of the others
 		if o.format == formatJSON {
 			err = printJSON(env.Stdout, counts)

@@ -139,10 +139,11 @@ func printCounts(w io.Writer, counts []kernelCounts, most int) error {
 			text.WriteByte('\n')
 		}
 		c := &counts[i]
+		source := sourceLine(c)
 		if c.Node != nil {
-			fmt.Fprintf(&text, "broker %d: ", *c.Node)
+			source = fmt.Sprintf("broker %d: %s", *c.Node, source)
 		}
-		text.WriteString(sourceLine(c) + "\n")
+		text.WriteString(fold(source, helpWidth) + "\n")
 		addPorts(&text, &c.Report)
 		for j := range c.Report.Ports {
 			if p := &c.Report.Ports[j]; p.Backlog == 0 && c.Node == nil {
@@ -163,8 +164,10 @@ func addPorts(text *strings.Builder, r *broker.KernelReport) {
 	now := [][]string{{"LISTENER", "PORT", "TOTAL", "TLS", "PLAINTEXT", "UNDECIDED", "UNKNOWN", "SERVED", "MOST SERVED"}}
 	gone := [][]string{{"LISTENER", "PORT", "OPENED", "CLOSED", "BYTES IN", "BYTES OUT", "CLOSING", "QUEUE", "BACKLOG", "OVERFLOWS"}}
 	n := cellsOf(r)
+	var in, out uint64
 	for i := range r.Ports {
 		p := &r.Ports[i]
+		in, out = in+p.BytesIn, out+p.BytesOut
 		name, port := cmp.Or(p.Listener, "-"), strconv.Itoa(int(p.Port))
 		now = append(now, []string{
 			name, port, n.number(p.Established), n.full(p.TLS), n.full(p.Plaintext), n.full(p.Undecided), n.full(p.Unknown),
@@ -181,7 +184,7 @@ func addPorts(text *strings.Builder, r *broker.KernelReport) {
 			"all", "", n.number(g.Established), n.full(g.TLS), n.full(g.Plaintext), n.full(g.Undecided), n.full(g.Unknown),
 			n.full(g.Served), n.full(g.ServedMax),
 		})
-		gone = append(gone, []string{"all", "", n.number(int64(g.Opened)), n.number(int64(g.Closed)), "", "", "", "", "", ""})
+		gone = append(gone, []string{"all", "", n.number(int64(g.Opened)), n.number(int64(g.Closed)), n.number(int64(in)), n.number(int64(out)), "", "", "", ""})
 	}
 	columns(text, now, tabwriter.AlignRight)
 	text.WriteByte('\n')

@@ -41,7 +41,7 @@ read again, up to --reads times.
 
 Exit status: 0 everything is explained, 1 something is not, 2 it could not be found out.`,
 		Example: `  brokerlab kernel reconcile --bootstrap-server broker1:9092
-  brokerlab kernel reconcile --bootstrap-server broker1:9092 --command-config admin.properties --format json`,
+  brokerlab kernel reconcile --bootstrap-server broker1:9092 --format json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runReconcile(c.Context(), env, &o) },
 	}

@@ -118,7 +118,7 @@ func printStatus(w io.Writer, st *netlab.Status, wide bool) error {
 		fmt.Fprintf(&b, "Error: %s\n", st.Error)
 	}
 	if st.Kernel != "" {
-		fmt.Fprintf(&b, "Kernel counts: %s\n", st.Kernel)
+		fmt.Fprintf(&b, "Its connections are counted by: %s\n", cmp.Or(countedBy()[st.Kernel], st.Kernel))
 	}
 	for _, s := range st.Skipped {
 		fmt.Fprintf(&b, "Without %s %s: %s\n", s.Name, s.What, s.Why)
@@ -155,7 +155,7 @@ func printListeners(b *strings.Builder, st *netlab.Status, wide bool) {
 		for _, l := range n.Listeners {
 			files := slices.Clone(l.Properties)
 			if len(files) > 1 && !wide {
-				files = []string{files[0], fmt.Sprintf("and %d more", len(files)-1)}
+				files = []string{files[0], fmt.Sprintf("+%d", len(files)-1)}
 			}
 			for i, f := range files {
 				files[i] = strings.TrimPrefix(f, st.Folder+"/")

@@ -116,8 +116,8 @@ func TestLabCommandsTellWhatTheyDid(t *testing.T) {
 		{args: []string{"exec", name, "six", "--", "/no/such/program"}, code: 127, stderr: "no such file"},
 		{args: []string{"exec", name, "seven", "--", "true"}, code: 126, stderr: `no node or subnet "seven"`},
 		{args: []string{"exec", name, "router", "true"}},
-		{args: []string{"down"}, code: 1, stderr: "want one lab file or lab name, or --all"},
-		{args: []string{"down", "--all", name}, code: 1, stderr: "--all takes no lab"},
+		{args: []string{"down"}, code: 2, stderr: "want one lab file or lab name, or --all"},
+		{args: []string{"down", "--all", name}, code: 2, stderr: "--all takes no lab"},
 		{args: []string{"down", file}, stdout: "Lab " + name + " is gone."},
 		{args: []string{"down", name}, stdout: "Lab " + name + " is not there."},
 	} {

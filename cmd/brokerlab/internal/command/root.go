@@ -59,12 +59,14 @@ func newRoot(env Env, name string) *cobra.Command {
 		return finish(script(env), env)
 	}
 	root := &cobra.Command{
-		Use:   "brokerlab",
-		Short: "Who may connect to Kafka, from where, how many, and who is connected right now",
+		Use:     "brokerlab",
+		Short:   "Who may connect to Kafka, from where, how many, and who is connected right now",
+		Version: version(),
 	}
 	for _, add := range commands() {
 		root.AddCommand(add(env))
 	}
+	styleHelp(root)
 	return finish(root, env)
 }
 
@@ -73,6 +75,7 @@ func finish(c *cobra.Command, env Env) *cobra.Command {
 	c.SetIn(env.Stdin)
 	c.SetOut(env.Stdout)
 	c.SetErr(env.Stderr)
+	c.SetUsageTemplate(usageTemplate(c))
 	return c
 }
 
