@@ -52,14 +52,11 @@ func labExec(ctx context.Context, env Env, where, program []string) error {
 		return &ExitError{Code: 126, Err: err}
 	}
 	if len(where) == 1 {
-		names, err := netlab.List(netlab.Options{})
+		name, err := onlyLab(nil)
 		if err != nil {
 			return &ExitError{Code: 126, Err: err}
 		}
-		if len(names) != 1 {
-			return &ExitError{Code: 126, Err: errors.New("which lab?" + upLabs())}
-		}
-		where = []string{names[0], where[0]}
+		where = []string{name, where[0]}
 	}
 	if len(where) != 2 || len(program) == 0 {
 		return &ExitError{Code: 126, Err: errors.New("want a lab, a node or subnet, and after -- a command")}
