@@ -41,6 +41,7 @@ func FuzzRequests(f *testing.F) {
 	}
 	for _, req := range []kmsg.Request{
 		protocol.NewPtrListClientConnectionsRequest(), protocol.NewPtrDescribeConnectionsRequest(), protocol.NewPtrDescribeKernelRequest(),
+		protocol.NewPtrDescribeClosedConnectionsRequest(),
 	} {
 		f.Add(req.Key(), int16(0), true, req.AppendTo(nil))
 	}

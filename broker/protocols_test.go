@@ -47,7 +47,9 @@ func fourProtocols(t *testing.T, p *pki) *broker.Config {
 // versions admits brokerlab's own requests.
 func versions() kgo.Opt {
 	v := kversion.Stable()
-	for _, key := range []int16{protocol.DefaultListClientConnectionsKey, protocol.DefaultDescribeConnectionsKey, protocol.DefaultDescribeKernelKey} {
+	for _, key := range []int16{
+		protocol.DefaultListClientConnectionsKey, protocol.DefaultDescribeConnectionsKey, protocol.DefaultDescribeKernelKey, protocol.DefaultDescribeClosedKey,
+	} {
 		v.SetMaxKeyVersion(key, 0)
 	}
 	return kgo.MaxVersions(v)

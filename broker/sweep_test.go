@@ -15,6 +15,7 @@ func TestEveryServedVersionOfEveryAPIAnswersAnEmptyRequest(t *testing.T) {
 	own := map[int16]kmsg.Request{}
 	for _, req := range []kmsg.Request{
 		protocol.NewPtrListClientConnectionsRequest(), protocol.NewPtrDescribeConnectionsRequest(), protocol.NewPtrDescribeKernelRequest(),
+		protocol.NewPtrDescribeClosedConnectionsRequest(),
 	} {
 		own[req.Key()] = req
 	}

@@ -18,6 +18,7 @@ func Versions(keys ...protocol.Keys) kgo.Opt {
 		v.SetMaxKeyVersion(k.ListClientConnections, 0)
 		v.SetMaxKeyVersion(k.DescribeConnections, 0)
 		v.SetMaxKeyVersion(k.DescribeKernel, 0)
+		v.SetMaxKeyVersion(k.DescribeClosed, 0)
 	}
 	return kgo.MaxVersions(v)
 }

@@ -1,5 +1,5 @@
 // Package protocol holds the Kafka messages that brokerlab speaks and franz-go's kmsg lacks, shaped like kmsg's own:
-// ListClientConnections of KIP-1329, and brokerlab's own DescribeConnections and DescribeKernel.
+// ListClientConnections of KIP-1329, and brokerlab's own DescribeConnections, DescribeKernel and DescribeClosedConnections.
 //
 // Each message lists its fields once, in wire order, in a method named fields; the same list writes and reads it.
 // A message does not survive as a half: ReadFrom of truncated bytes is an error, and no length that the bytes claim
@@ -14,6 +14,7 @@ type Keys struct {
 	ListClientConnections int16
 	DescribeConnections   int16
 	DescribeKernel        int16
+	DescribeClosed        int16
 }
 
 // The keys a broker uses unless told otherwise. Kafka has since given 93 to another message, which brokerlab does not
@@ -22,6 +23,7 @@ const (
 	DefaultListClientConnectionsKey int16 = 93
 	DefaultDescribeConnectionsKey   int16 = 10001
 	DefaultDescribeKernelKey        int16 = 10002
+	DefaultDescribeClosedKey        int16 = 10003
 )
 
 // DefaultKeys returns the keys of a broker whose configuration moves none.
@@ -30,6 +32,7 @@ func DefaultKeys() Keys {
 		ListClientConnections: DefaultListClientConnectionsKey,
 		DescribeConnections:   DefaultDescribeConnectionsKey,
 		DescribeKernel:        DefaultDescribeKernelKey,
+		DescribeClosed:        DefaultDescribeClosedKey,
 	}
 }
 
@@ -39,6 +42,7 @@ func (k Keys) Names() map[int16]string {
 		k.ListClientConnections: "ListClientConnections",
 		k.DescribeConnections:   "DescribeConnections",
 		k.DescribeKernel:        "DescribeKernel",
+		k.DescribeClosed:        "DescribeClosedConnections",
 	}
 }
 

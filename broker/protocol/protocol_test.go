@@ -27,12 +27,14 @@ type message interface {
 // messages returns one empty message of each kind.
 func messages() map[string]message {
 	return map[string]message{
-		"ListClientConnectionsRequest":  NewPtrListClientConnectionsRequest(),
-		"ListClientConnectionsResponse": NewPtrListClientConnectionsResponse(),
-		"DescribeConnectionsRequest":    NewPtrDescribeConnectionsRequest(),
-		"DescribeConnectionsResponse":   NewPtrDescribeConnectionsResponse(),
-		"DescribeKernelRequest":         NewPtrDescribeKernelRequest(),
-		"DescribeKernelResponse":        NewPtrDescribeKernelResponse(),
+		"ListClientConnectionsRequest":      NewPtrListClientConnectionsRequest(),
+		"ListClientConnectionsResponse":     NewPtrListClientConnectionsResponse(),
+		"DescribeConnectionsRequest":        NewPtrDescribeConnectionsRequest(),
+		"DescribeConnectionsResponse":       NewPtrDescribeConnectionsResponse(),
+		"DescribeKernelRequest":             NewPtrDescribeKernelRequest(),
+		"DescribeKernelResponse":            NewPtrDescribeKernelResponse(),
+		"DescribeClosedConnectionsRequest":  NewPtrDescribeClosedConnectionsRequest(),
+		"DescribeClosedConnectionsResponse": NewPtrDescribeClosedConnectionsResponse(),
 	}
 }
 
@@ -74,7 +76,8 @@ func fill(v reflect.Value, next *int) {
 func equal(a, b message) string {
 	return cmp.Diff(a, b, cmp.AllowUnexported(
 		ListClientConnectionsRequest{}, ListClientConnectionsResponse{}, DescribeConnectionsRequest{},
-		DescribeConnectionsResponse{}, DescribeKernelRequest{}, DescribeKernelResponse{}, kmsg.Tags{},
+		DescribeConnectionsResponse{}, DescribeKernelRequest{}, DescribeKernelResponse{},
+		DescribeClosedConnectionsRequest{}, DescribeClosedConnectionsResponse{}, kmsg.Tags{},
 	))
 }
 
@@ -179,6 +182,13 @@ func TestOwnMessagesKeepTheirBytes(t *testing.T) {
 		"01"+"06"+hex.EncodeToString([]byte("ESTAB"))+"01"+"0000000000000003"+"0000000000000000"+"0000000000000000"+"00"+
 		"00"+"00")
 
+	closed := NewPtrDescribeClosedConnectionsResponse()
+	closed.NodeID, closed.Incarnation, closed.Sequence, closed.Capacity, closed.Time = 1, 2, 3, 4, 5
+	closed.Connections = []DescribeClosedConnectionsResponseConnection{{Sequence: 3, Reason: "idle", ClientPort: 7, ClosedAt: 8}}
+	check(t, "DescribeClosedConnections response", closed, "00000000"+"0000"+"00"+"00000001"+"0000000000000002"+"0000000000000003"+"00000004"+
+		"0000000000000005"+"02"+"0000000000000003"+"01"+"01"+"01"+"01"+"00000007"+"01"+"01"+"01"+"01"+"00"+"0000000000000000"+"0000000000000008"+
+		"05"+hex.EncodeToString([]byte("idle"))+strings.Repeat("0000000000000000", 2)+"00"+"00")
+
 	kernel := NewPtrDescribeKernelResponse()
 	kernel.Mode, kernel.Lost = "full", []DescribeKernelResponseLost{{Cause: "map full", Count: 5}}
 	check(t, "DescribeKernel response", kernel, "00000000"+"0000"+"00"+"00000000"+"05"+hex.EncodeToString([]byte("full"))+"01"+"01"+
@@ -198,6 +208,7 @@ func TestArrayBoundsAreTheSizesOfEmptyElements(t *testing.T) {
 	for name, c := range map[string]struct{ bound, size int }{
 		"listed connection":    {leastListedConnection, size(new(ListClientConnectionsResponseConnection).fields)},
 		"described connection": {leastDescribedConnection, size(new(DescribeConnectionsResponseConnection).fields)},
+		"closed connection":    {leastClosedConnection, size(new(DescribeClosedConnectionsResponseConnection).fields)},
 		"kernel gauge":         {leastKernelGauge, size(new(DescribeKernelResponseGauge).fields)},
 		"kernel port":          {leastKernelPort, size(new(DescribeKernelResponsePort).fields)},
 		"kernel source":        {leastKernelSource, size(new(DescribeKernelResponseSource).fields)},
@@ -245,6 +256,7 @@ func TestKeysCanMove(t *testing.T) {
 		{NewPtrListClientConnectionsRequest(), standard.ListClientConnections},
 		{NewPtrDescribeConnectionsRequest(), standard.DescribeConnections},
 		{NewPtrDescribeKernelRequest(), standard.DescribeKernel},
+		{NewPtrDescribeClosedConnectionsRequest(), standard.DescribeClosed},
 	} {
 		if got := c.req.Key(); got != c.want || c.req.ResponseKind().Key() != c.want {
 			t.Errorf("%T has key %d and expects an answer with %d, want %d", c.req, got, c.req.ResponseKind().Key(), c.want)
@@ -282,6 +294,8 @@ func FuzzReadFrom(f *testing.F) {
 		func() message { return NewPtrDescribeConnectionsResponse() },
 		func() message { return NewPtrDescribeKernelRequest() },
 		func() message { return NewPtrDescribeKernelResponse() },
+		func() message { return NewPtrDescribeClosedConnectionsRequest() },
+		func() message { return NewPtrDescribeClosedConnectionsResponse() },
 	}
 	for i, kind := range kinds {
 		m := kind()

@@ -152,6 +152,8 @@ func requestFor(key int16) kmsg.Request {
 		return protocol.NewPtrDescribeConnectionsRequest()
 	case protocol.DefaultDescribeKernelKey:
 		return protocol.NewPtrDescribeKernelRequest()
+	case protocol.DefaultDescribeClosedKey:
+		return protocol.NewPtrDescribeClosedConnectionsRequest()
 	}
 	return kmsg.RequestForKey(key)
 }

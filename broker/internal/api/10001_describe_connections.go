@@ -31,7 +31,7 @@ func describeConnections(ctx context.Context, q *call, req *protocol.DescribeCon
 		resp.ErrorCode, resp.ErrorMessage = kerr.InvalidRequest.Code, &message
 		return resp, nil
 	}
-	f, why := describedFilter(req)
+	f, why := describedFilter(filter{principal: req.PrincipalFilter, software: req.SoftwareFilter}, req.AddressFilter, req.ListenerFilter, req.ProtocolFilter)
 	if why != "" {
 		return refuse(why)
 	}
@@ -74,17 +74,17 @@ func describeConnections(ctx context.Context, q *call, req *protocol.DescribeCon
 	return resp, nil
 }
 
-// describedFilter reads the filters of a request, or says what is wrong with them.
-func describedFilter(req *protocol.DescribeConnectionsRequest) (f filter, why string) {
-	f = filter{principal: req.PrincipalFilter, listener: upper(req.ListenerFilter), protocol: upper(req.ProtocolFilter), software: req.SoftwareFilter}
-	if req.AddressFilter == nil {
+// describedFilter adds to f the filters of a request that are read before they are compared, or says what is wrong with them.
+func describedFilter(f filter, where, listener, securityProtocol *string) (_ filter, why string) {
+	f.listener, f.protocol = upper(listener), upper(securityProtocol)
+	if where == nil {
 		return f, ""
 	}
-	only, ok := address(*req.AddressFilter)
+	only, ok := address(*where)
 	if !ok {
-		prefix, err := netip.ParsePrefix(*req.AddressFilter)
+		prefix, err := netip.ParsePrefix(*where)
 		if err != nil {
-			return filter{}, "address filter is neither an IP address nor a CIDR prefix: " + *req.AddressFilter
+			return filter{}, "address filter is neither an IP address nor a CIDR prefix: " + *where
 		}
 		only = prefix.Masked()
 	}

@@ -12,15 +12,29 @@ import (
 // where there is none yet or no rule maps the certificate's name.
 func who(c *network.Conn) (full, kind string) {
 	id := c.Identity()
-	switch {
-	case id != nil && id.Type != "":
+	if id != nil && id.Type != "" {
 		return id.Type + ":" + id.Name, id.Type
-	case c.Listener().Protocol.SASL():
-		return "", ""
-	case c.State() == nil: // not through its TLS handshake
-		return userType + ":" + anonymous, userType
 	}
-	return "", ""
+	return nobodyYet(c.Listener(), c.State() != nil)
+}
+
+// whoWas is who for a connection that has ended.
+func whoWas(c *network.Closed) (full, kind string) {
+	switch {
+	case c.Type != "":
+		return c.Type + ":" + c.Name, c.Type
+	case c.Refused:
+		return "", ""
+	}
+	return nobodyYet(c.Listener, c.Opened)
+}
+
+// nobodyYet is the principal of a connection that has no identity; opened is whether it is through its TLS handshake.
+func nobodyYet(l *network.Listener, opened bool) (full, kind string) {
+	if l.Protocol.SASL() || opened {
+		return "", ""
+	}
+	return userType + ":" + anonymous, userType
 }
 
 // filter lets connections pass; a nil part lets all. It looks only at what costs nothing to look at.
@@ -34,14 +48,7 @@ type filter struct {
 }
 
 func (f *filter) passes(c *network.Conn) bool {
-	if f.nowhere {
-		return false
-	}
-	if f.address != nil && !f.address.Contains(c.Remote().Addr().WithZone("")) {
-		return false
-	}
-	l := c.Listener()
-	if f.listener != nil && l.Name != *f.listener || f.protocol != nil && l.Protocol.String() != *f.protocol {
+	if !f.passesAt(c.Remote().Addr(), c.Listener()) {
 		return false
 	}
 	if f.software != nil {
@@ -55,6 +62,23 @@ func (f *filter) passes(c *network.Conn) bool {
 		}
 	}
 	return true
+}
+
+// passesAt is the part of passes that is about the place of a connection.
+func (f *filter) passesAt(remote netip.Addr, l *network.Listener) bool {
+	if f.nowhere || f.address != nil && !f.address.Contains(remote.WithZone("")) {
+		return false
+	}
+	return (f.listener == nil || l.Name == *f.listener) && (f.protocol == nil || l.Protocol.String() == *f.protocol)
+}
+
+// passesClosed is passes for a connection that has ended.
+func (f *filter) passesClosed(c *network.Closed) bool {
+	if !f.passesAt(c.Remote.Addr(), c.Listener) || f.software != nil && c.Software != *f.software {
+		return false
+	}
+	full, _ := whoWas(c)
+	return f.principal == nil || full == *f.principal
 }
 
 // upper is a filter on names that are written in capitals.

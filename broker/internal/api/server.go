@@ -46,6 +46,8 @@ type Options struct {
 	// Connections walks the broker's connections, those in a TLS handshake too.
 	Connections func() iter.Seq[*network.Conn]
 	Counts      func() []network.ListenerCounts
+	// Closed copies what is remembered of the connections that ended after that of a sequence number.
+	Closed func(after uint64) (all []network.Closed, latest uint64)
 	Kernel      Kernel // nil: the kernel counts nothing
 	Log         *slog.Logger
 

@@ -87,6 +87,7 @@ func table(o Options) []row {
 	for _, r := range []row{
 		serve(kmsg.Key(protocol.DefaultDescribeConnectionsKey), 0, 0, describeConnections),
 		serve(kmsg.Key(protocol.DefaultDescribeKernelKey), 0, 0, describeKernel),
+		serve(kmsg.Key(protocol.DefaultDescribeClosedKey), 0, 0, describeClosedConnections),
 	} {
 		r.name = names[r.key]
 		rows = append(rows, r)

@@ -184,6 +184,7 @@ func (l *listener) refuse(ctx context.Context, fd int, remote netip.AddrPort, er
 		reason = named.Reason()
 	}
 	l.refused.Add(1)
+	l.server.ended.add(&Closed{Remote: remote, Listener: &l.Listener, Since: time.Now(), Reason: reason, Refused: true})
 	l.discard(fd, nil, reason)
 	l.server.log.InfoContext(ctx, "connection refused",
 		slog.String("listener", l.Name), slog.String("remote", remote.String()),

@@ -123,6 +123,7 @@ func (l *loop) close(c *Conn, reason Reason, err error) {
 		l.listener.handshaking.Add(-1)
 	}
 	l.listener.closed[reason].Add(1)
+	l.remember(c, reason)
 	l.logClose(c, reason, err)
 	if c.opened {
 		l.server.options.Handler.Closed(c, reason)

@@ -25,6 +25,7 @@ type Server struct {
 	log       *slog.Logger
 	clock     clock
 	table     table
+	ended     closedRing
 	buffers   bufferPool
 	turnstile turnstile
 	fields    tlsFields
