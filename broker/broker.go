@@ -204,7 +204,7 @@ func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 	options := api.Options{
 		NodeID: b.cfg.NodeID, ClusterID: cluster, Rack: b.cfg.Rack,
 		Engine: b.engine, Metadata: b.meta, SASL: b.authenticator(), Listener: listeners,
-		Connections: b.network.Connections, Closed: b.network.ClosedConnections, Counts: b.network.Counts, Log: b.log,
+		Connections: b.network.Connections, Closed: b.network.ClosedConnections, Counts: b.network.Counts, Unsent: b.network.Unsent, Log: b.log,
 		Workers: b.cfg.NumIOThreads, FailedAuthDelay: b.cfg.FailedAuthDelay,
 		AutoCreateTopics: b.cfg.AutoCreateTopics, NumPartitions: b.cfg.NumPartitions,
 		OwnAPIs: b.cfg.APIsEnabled, Keys: keys,

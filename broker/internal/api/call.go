@@ -43,6 +43,8 @@ type call struct {
 	closeAfter network.Reason // why, when closing
 	delay      time.Duration  // how long the answer and the close are held, when closing
 
+	answered func() // what is to be done when the data plane has answered, or will not; nil is nothing
+
 	silent bool // the client wants no answer
 	size   int  // about how many bytes the answer will have; 0 where it is small
 }

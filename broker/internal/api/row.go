@@ -84,12 +84,18 @@ func wait[T any, Q message[T]](key kmsg.Key, lowest, highest int16, topics []str
 
 // ask hands req to the data plane and runs then with its answer, on another goroutine.
 func (q *call) ask(req kmsg.Request, then func(kmsg.Response)) {
+	answered := q.answered
+	if answered == nil {
+		answered = func() {}
+	}
 	client := q.engineClient()
 	if client == nil {
+		answered()
 		return // the connection is gone
 	}
 	client.Do(req, func(resp kmsg.Response, err error) {
 		defer q.survive()
+		answered()
 		if err != nil {
 			q.fail(req, err)
 			return

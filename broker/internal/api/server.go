@@ -48,8 +48,10 @@ type Options struct {
 	Counts      func() []network.ListenerCounts
 	// Closed copies what is remembered of the connections that ended after that of a sequence number.
 	Closed func(after uint64) (all []network.Closed, latest uint64)
-	Kernel      Kernel // nil: the kernel counts nothing
-	Log         *slog.Logger
+	// Unsent is how many bytes of answers clients have not taken yet.
+	Unsent func() int64
+	Kernel Kernel // nil: the kernel counts nothing
+	Log    *slog.Logger
 
 	Workers          int           // num.io.threads
 	FailedAuthDelay  time.Duration // connection.failed.authentication.delay.ms
@@ -70,6 +72,8 @@ type Server struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	quotas  sync.Once // says once that client quotas are not enforced
+
+	fetches atomic.Int64 // that the data plane is to answer
 
 	incarnation int64      // names this run of the broker: positions in its listings mean nothing to the next
 	altering    sync.Mutex // held while broker configs are altered

@@ -406,6 +406,9 @@ func TestAClientThatDoesNotReadIsMutedAndBounded(t *testing.T) {
 			if held > 256<<10 {
 				t.Errorf("a stuck response holds %d bytes of ciphertext", held)
 			}
+			if got := s.Unsent(); got != int64(len(answer)) {
+				t.Errorf("Unsent() = %d, want the stuck response's %d", got, len(answer))
+			}
 			// It goes on when the client reads.
 			for range 3 {
 				wantFrame(t, conn, answer[4:])

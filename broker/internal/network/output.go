@@ -25,6 +25,9 @@ type output struct {
 	// rest is what remains of an answer: bytes to send as they are, or over TLS
 	// to encrypt.
 	rest []byte
+	// held is the size of the answer, whose memory stays until all has left; it
+	// is counted in Server.unsent.
+	held int64
 	// answering: an answer is on its way; when all has left the connection goes
 	// on reading, or ends for the reason then.
 	answering bool
@@ -34,6 +37,7 @@ type output struct {
 // send starts an answer, and reports whether all of it has left. c.mu is held,
 // and the connection is not closed.
 func (c *Conn) send(frame []byte, then Reason) (done bool, err error) {
+	held := int64(len(frame))
 	if c.out == nil && c.session == nil && len(frame) <= sendAtOnce {
 		n, writeErr := c.writeSocket(frame)
 		if writeErr != nil || n == len(frame) {
@@ -49,6 +53,8 @@ func (c *Conn) send(frame []byte, then Reason) (done bool, err error) {
 		}
 	}
 	c.out.rest, c.out.answering, c.out.then = frame, true, then
+	c.out.held += held
+	c.loop.server.unsent.Add(held)
 	return c.pump()
 }
 
@@ -75,6 +81,7 @@ func (c *Conn) pump() (done bool, err error) {
 			c.loop.server.buffers.put(o.cipher)
 			o.cipher, o.sent = nil, 0
 		case len(o.rest) == 0:
+			c.loop.server.unsent.Add(-o.held)
 			*o = output{}
 			c.out = nil
 		case c.session != nil:

@@ -100,6 +100,7 @@ func (l *loop) close(c *Conn, reason Reason, err error) {
 	c.in, c.frame = nil, 0
 	if c.out != nil {
 		l.server.buffers.put(c.out.cipher)
+		l.server.unsent.Add(-c.out.held)
 		c.out = nil
 	}
 	c.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,6 +31,8 @@ type Server struct {
 	turnstile turnstile
 	fields    tlsFields
 	nobody    *Identity
+
+	unsent atomic.Int64 // bytes of the answers that have not left
 
 	// running counts acceptors, loops and handshakes.
 	running sync.WaitGroup
@@ -203,6 +206,10 @@ func (s *Server) stop() {
 // seen or not. A socket that the acceptor holds or that waits in a loop's queue
 // is no connection yet.
 func (s *Server) Connections() iter.Seq[*Conn] { return s.table.all() }
+
+// Unsent is how many bytes of memory the answers hold that clients have not
+// taken yet.
+func (s *Server) Unsent() int64 { return s.unsent.Load() }
 
 // Connection finds a connection by its id; nil when there is none.
 func (s *Server) Connection(id string) *Conn {
