@@ -195,7 +195,11 @@ func addFigures(text *strings.Builder, r *report.Report) {
 		}
 		figures := make([]string, 0, len(spec.Figures))
 		for _, f := range spec.Figures {
-			figures = append(figures, strings.TrimSpace(f.Name+" "+strconv.FormatFloat(f.Value, 'f', -1, 64)+" "+f.Unit))
+			figure := strings.TrimSpace(f.Name + " " + strconv.FormatFloat(f.Value, 'f', -1, 64) + " " + f.Unit)
+			if f.Note != "" {
+				figure += " (" + f.Note + ")"
+			}
+			figures = append(figures, figure)
 		}
 		text.WriteString("  " + shorten(spec.Name, summaryWidth-2) + "\n")
 		text.WriteString("      " + shorten(strings.Join(figures, ", "), summaryWidth-6) + "\n")
