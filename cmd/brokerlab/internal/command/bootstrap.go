@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -83,6 +84,9 @@ func (o *bootstrapOptions) withCluster(ctx context.Context, env Env, f func(cont
 	err = f(ctx, admin.New(cl, admin.WithKeys(keys)))
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	if o.config == "" && len(splitBrokerErrors(err)) == 0 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
+		return fmt.Errorf("%w: does the listener want TLS or SASL? --command-config takes a client.properties file", err)
 	}
 	return err
 }

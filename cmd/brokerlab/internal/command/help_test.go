@@ -1,6 +1,7 @@
 package command
 
 import (
+	"net"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -54,5 +55,27 @@ func TestFiltersThatNoConnectionCanMatchAreRefused(t *testing.T) {
 		if got.code != 1 || !strings.Contains(got.errout, want) {
 			t.Errorf("connections list = exit %d %q, want 1 and %q", got.code, got.errout, want)
 		}
+	}
+}
+
+func TestAListenerThatHangsUpIsAskedForItsProtocol(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1024))
+			_ = c.Close()
+		}
+	}()
+	got := run(t, "brokerlab", "connections", "list", "--bootstrap-server", l.Addr().String())
+	if got.code != 1 || !strings.Contains(got.errout, "--command-config") {
+		t.Errorf("connections list = exit %d %q, want 1 and a hint at --command-config", got.code, got.errout)
 	}
 }
