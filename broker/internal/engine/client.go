@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -42,10 +43,14 @@ func (c *Client) Do(req kmsg.Request, done func(kmsg.Response, error)) {
 		go done(finishAcks(req, pass.answer))
 		return
 	}
+	before := e.plane.unsaved()
 	if pass.controller && e.separateController {
 		e.send(c.from, true, pass.req, func(resp kmsg.Response, err error) {
 			if err == nil {
 				resp, err = pass.finish(resp)
+			}
+			if err == nil {
+				err = e.checkKept(req, before)
 			}
 			done(resp, err)
 		})
@@ -56,7 +61,24 @@ func (c *Client) Do(req kmsg.Request, done func(kmsg.Response, error)) {
 		go done(nil, err)
 		return
 	}
-	c.forward(l, req, pass, done)
+	c.forward(l, req, pass, func(resp kmsg.Response, err error) {
+		if err == nil {
+			err = e.checkKept(req, before)
+		}
+		if err != nil {
+			resp = nil
+		}
+		done(resp, err)
+	})
+}
+
+// checkKept refuses an answer that a kill would make untrue: something could not be written since before. It may have
+// been another's; on a full disk that is no matter.
+func (e *Engine) checkKept(req kmsg.Request, before uint64) error {
+	if e.rules[req.Key()].kept && e.plane.unsaved() != before {
+		return refuse(req, kerr.KafkaStorageError, "the disk did not take it")
+	}
+	return nil
 }
 
 // forward sends what the guard let pass, over the link that the client leases until the last answer.

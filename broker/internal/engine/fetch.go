@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// maxFetchBytes is Kafka's fetch.max.bytes, the most that one answer holds beyond its first batch.
-	maxFetchBytes = 55 << 20
+	// maxFetchBytes is the most that one answer holds beyond its first batch.
+	maxFetchBytes = 8 << 20
 	// maxWait bounds a long poll. The data plane goes on remembering one whose client vanished.
 	maxWait = 60_000
 	// maxShareRecords bounds what a share fetch acquires at once.

@@ -41,6 +41,8 @@ func (p *passage) finish(resp kmsg.Response) (kmsg.Response, error) {
 type rule struct {
 	// max is the highest version offered; the data plane's own when 0.
 	max int16
+	// kept answers tell of something that is on the disk; one that may not be is refused.
+	kept bool
 	// counted rules bound the elements themselves.
 	counted bool
 	// admit checks and changes a request; nil passes it on as it is.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -99,6 +100,8 @@ func (p *kfakePlane) open(controller bool) (link, error) {
 	return l, nil
 }
 
+func (p *kfakePlane) unsaved() uint64 { return p.log.unsaved.Load() }
+
 func (p *kfakePlane) forget(l *memLink) {
 	p.mu.Lock()
 	delete(p.links, l)
@@ -142,8 +145,9 @@ func (p *kfakePlane) close() error {
 
 // slogger passes kfake's lines on, and keeps the last error: kfake tells only its log that it could not save its state.
 type slogger struct {
-	log  *slog.Logger
-	last atomic.Pointer[string]
+	log     *slog.Logger
+	last    atomic.Pointer[string]
+	unsaved atomic.Uint64
 }
 
 func (s *slogger) Logf(level kfake.LogLevel, format string, args ...any) {
@@ -155,6 +159,10 @@ func (s *slogger) Logf(level kfake.LogLevel, format string, args ...any) {
 		s.last.Store(&text)
 	case kfake.LogLevelWarn:
 		to = slog.LevelWarn
+		// It answers all the same, but for records.
+		if strings.HasPrefix(format, "persist ") && !strings.HasPrefix(format, "persist batch") {
+			s.unsaved.Add(1)
+		}
 	default: // what kfake calls info is a line for each odd request
 		to = slog.LevelDebug
 	}

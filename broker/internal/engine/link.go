@@ -10,6 +10,8 @@ import (
 type plane interface {
 	// open makes a link. controller asks for one whose requests reach the controller.
 	open(controller bool) (link, error)
+	// unsaved counts what could not be written to the disk, records aside: of those the plane tells itself.
+	unsaved() uint64
 	// close ends the plane; every open link answers what it has in flight with an error.
 	close() error
 }
