@@ -11,6 +11,8 @@ import (
 	"net"
 	"time"
 
+	"software.sslmate.com/src/go-pkcs12"
+
 	"github.com/brokerlab/brokerlab/netlab/topology"
 )
 
@@ -50,13 +52,16 @@ func (a *authority) template(cn string) *x509.Certificate {
 	}
 }
 
-// issue makes a key and a certificate for it, PEM, in the order that Kafka's PEM key stores want.
-func (a *authority) issue(template *x509.Certificate) ([]byte, error) {
+// identity is a key with its certificate.
+type identity struct {
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+	ca   *x509.Certificate
+}
+
+// issue makes a key and a certificate for it.
+func (a *authority) issue(template *x509.Certificate) (*identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +69,32 @@ func (a *authority) issue(template *x509.Certificate) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
-	return append(append(text, certPEM(der)...), certPEM(a.cert.Raw)...), nil
+	cert, err := x509.ParseCertificate(der)
+	return &identity{key, cert, a.cert}, err
+}
+
+// pem is the identity in the order that Kafka's PEM key stores want: key, certificate, CA.
+func (id *identity) pem() ([]byte, error) {
+	key, err := x509.MarshalPKCS8PrivateKey(id.key)
+	if err != nil {
+		return nil, err
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})
+	return append(append(text, certPEM(id.cert.Raw)...), certPEM(id.ca.Raw)...), nil
+}
+
+// storePassword opens the PKCS12 files of every lab. Java wants one of six characters or more; what protects the files is
+// who may read them, as with the PEM files.
+const storePassword = "changeit"
+
+// pkcs12 is the identity as a key store.
+func (id *identity) pkcs12() ([]byte, error) {
+	return pkcs12.Modern2023.Encode(id.key, id.cert, []*x509.Certificate{id.ca}, storePassword)
+}
+
+// pkcs12 is the authority's certificate as a trust store.
+func (a *authority) pkcs12() ([]byte, error) {
+	return pkcs12.Modern2023.EncodeTrustStore([]*x509.Certificate{a.cert}, storePassword)
 }
 
 func certPEM(der []byte) []byte {
@@ -73,7 +102,7 @@ func certPEM(der []byte) []byte {
 }
 
 // server is a node's identity: its name, all its addresses, and what exposed ports call it.
-func (a *authority) server(n *topology.Node) ([]byte, error) {
+func (a *authority) server(n *topology.Node) (*identity, error) {
 	t := a.template(n.Name)
 	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	t.DNSNames = []string{n.Name, "localhost"}
@@ -85,7 +114,7 @@ func (a *authority) server(n *topology.Node) ([]byte, error) {
 }
 
 // client is a user's identity.
-func (a *authority) client(user string) ([]byte, error) {
+func (a *authority) client(user string) (*identity, error) {
 	t := a.template(user)
 	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	return a.issue(t)

@@ -22,16 +22,9 @@ func (h home) material(lab *topology.Lab) error {
 	if err != nil {
 		return err
 	}
-	files := map[string][]byte{"ca.pem": certPEM(ca.cert.Raw)}
-	for i := range lab.Nodes {
-		if files[nodePEM(lab.Nodes[i].Name)], err = ca.server(&lab.Nodes[i]); err != nil {
-			return err
-		}
-	}
-	for _, u := range lab.Users {
-		if files[userPEM(u.Name)], err = ca.client(u.Name); err != nil {
-			return err
-		}
+	files, err := ca.files(lab)
+	if err != nil {
+		return err
 	}
 	for name, text := range files {
 		if err := writeSecret(h.path("tls", name), text); err != nil {
@@ -44,8 +37,41 @@ func (h home) material(lab *topology.Lab) error {
 	return h.handOver()
 }
 
+// files are the keys and certificates of a lab by the names that they have in tls/: PEM, and for clients PKCS12.
+func (a *authority) files(lab *topology.Lab) (map[string][]byte, error) {
+	trust, err := a.pkcs12()
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{"ca.pem": certPEM(a.cert.Raw), "ca.p12": trust}
+	for i := range lab.Nodes {
+		id, err := a.server(&lab.Nodes[i])
+		if err != nil {
+			return nil, err
+		}
+		if files[nodePEM(lab.Nodes[i].Name)], err = id.pem(); err != nil {
+			return nil, err
+		}
+	}
+	for _, u := range lab.Users {
+		id, err := a.client(u.Name)
+		if err != nil {
+			return nil, err
+		}
+		if files[userPEM(u.Name)], err = id.pem(); err != nil {
+			return nil, err
+		}
+		if files[userPKCS12(u.Name)], err = id.pkcs12(); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
 func nodePEM(name string) string { return "node-" + name + ".pem" }
 func userPEM(name string) string { return "user-" + name + ".pem" }
+
+func userPKCS12(name string) string { return "user-" + name + ".p12" }
 
 // writeSecret writes a file for its owner only, and the folder it is in.
 func writeSecret(path string, text []byte) error {
@@ -120,7 +146,8 @@ func (h home) view(lab *topology.Lab, in string) netns.View {
 const anonymous = "anonymous"
 
 // writeClientProperties writes properties/LISTENER/USER.properties for every listener of the lab, and beside it
-// USER.kcat, the same for kcat -F and other programs of librdkafka.
+// USER.kcat, the same for kcat -F and other programs of librdkafka. Where TLS is spoken pkcs12/USER.properties is the same
+// with PKCS12 stores.
 func (h home) writeClientProperties(lab *topology.Lab) error {
 	type group struct {
 		protocol string
@@ -147,13 +174,7 @@ func (h home) writeClientProperties(lab *topology.Lab) error {
 			users = lab.Users
 		}
 		for _, u := range users {
-			servers := strings.Join(g.servers, ",")
-			text := h.clientProperties(g.protocol, servers, u)
-			if err := writeSecret(h.properties(name, u.Name), []byte(text)); err != nil {
-				return err
-			}
-			text = h.kcatConfig(g.protocol, servers, u)
-			if err := writeSecret(h.path("properties", strings.ToLower(name), u.Name+".kcat"), []byte(text)); err != nil {
+			if err := h.writeUser(name, g.protocol, strings.Join(g.servers, ","), u); err != nil {
 				return err
 			}
 		}
@@ -161,23 +182,59 @@ func (h home) writeClientProperties(lab *topology.Lab) error {
 	return nil
 }
 
+// writeUser writes what a user needs for a listener.
+func (h home) writeUser(listener, protocol, servers string, u topology.User) error {
+	files := map[string]string{
+		h.properties(listener, u.Name):                                  h.clientProperties(protocol, servers, u, "PEM"),
+		h.path("properties", strings.ToLower(listener), u.Name+".kcat"): h.kcatConfig(protocol, servers, u),
+	}
+	if encrypted(protocol) {
+		files[h.pkcs12Properties(listener, u.Name)] = h.clientProperties(protocol, servers, u, "PKCS12")
+	}
+	for path, text := range files {
+		if err := writeSecret(path, []byte(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encrypted tells whether a security protocol is spoken over TLS.
+func encrypted(protocol string) bool { return strings.HasSuffix(protocol, "SSL") }
+
 // properties is where the client.properties of a user for a listener is.
 func (h home) properties(listener, user string) string {
 	return h.path("properties", strings.ToLower(listener), user+".properties")
 }
 
-func (h home) clientProperties(protocol, servers string, u topology.User) string {
+// pkcs12Properties is where the same with PKCS12 stores is. The folder keeps it apart from users of any name.
+func (h home) pkcs12Properties(listener, user string) string {
+	return h.path("properties", strings.ToLower(listener), "pkcs12", user+".properties")
+}
+
+// clientProperties is the text of a client.properties file; storeType is PEM or PKCS12.
+func (h home) clientProperties(protocol, servers string, u topology.User, storeType string) string {
+	trust, key := "ca.pem", userPEM(u.Name)
+	if storeType == "PKCS12" {
+		trust, key = "ca.p12", userPKCS12(u.Name)
+	}
 	var b strings.Builder
+	store := func(kind, file string) {
+		fmt.Fprintf(&b, "ssl.%s.type=%s\nssl.%s.location=%s\n", kind, storeType, kind, h.path("tls", file))
+		if storeType == "PKCS12" {
+			fmt.Fprintf(&b, "ssl.%s.password=%s\n", kind, storePassword)
+		}
+	}
 	fmt.Fprintf(&b, "bootstrap.servers=%s\nsecurity.protocol=%s\n", servers, protocol)
 	if strings.HasPrefix(protocol, "SASL") {
 		fmt.Fprintf(&b, "sasl.mechanism=PLAIN\nsasl.jaas.config=%s\n",
 			property(fmt.Sprintf(`%s required username=%s password=%s;`, plainModule, quote(u.Name), quote(u.Password))))
 	}
-	if strings.HasSuffix(protocol, "SSL") {
-		fmt.Fprintf(&b, "ssl.truststore.type=PEM\nssl.truststore.location=%s\n", h.path("tls", "ca.pem"))
+	if encrypted(protocol) {
+		store("truststore", trust)
 	}
 	if protocol == "SSL" {
-		fmt.Fprintf(&b, "ssl.keystore.type=PEM\nssl.keystore.location=%s\n", h.path("tls", userPEM(u.Name)))
+		store("keystore", key)
 	}
 	return b.String()
 }
@@ -189,7 +246,7 @@ func (h home) kcatConfig(protocol, servers string, u topology.User) string {
 	if strings.HasPrefix(protocol, "SASL") {
 		fmt.Fprintf(&b, "sasl.mechanism=PLAIN\nsasl.username=%s\nsasl.password=%s\n", u.Name, u.Password)
 	}
-	if strings.HasSuffix(protocol, "SSL") {
+	if encrypted(protocol) {
 		fmt.Fprintf(&b, "ssl.ca.location=%s\n", h.path("tls", "ca.pem"))
 	}
 	if protocol == "SSL" {

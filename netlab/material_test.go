@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 
+	"software.sslmate.com/src/go-pkcs12"
+
 	"github.com/brokerlab/brokerlab/netlab/topology"
 )
 
@@ -69,4 +71,46 @@ func TestLabWithoutIPv6NeedsAnotherAddress(t *testing.T) {
 	if _, _, err := withoutIPv6(lab, "why not"); err == nil {
 		t.Error("withoutIPv6 of a node with IPv6 only = nil, want an error")
 	}
+}
+
+func TestPKCS12StoresHoldWhatThePEMFilesHold(t *testing.T) {
+	t.Parallel()
+	lab, err := topology.Parse("lab.yaml", []byte("name: x\nnodes: {b: {kind: broker}}\nusers: {alice: {}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := home(t.TempDir())
+	err = h.material(lab)
+	if err != nil {
+		t.Fatalf("material = %v, want nil", err)
+	}
+	_, leaf, others, err := pkcs12.DecodeChain(file(t, h.path("tls", "user-alice.p12")), storePassword)
+	if err != nil {
+		t.Fatalf("DecodeChain = %v, want nil", err)
+	}
+	ca, err := pkcs12.DecodeTrustStore(file(t, h.path("tls", "ca.p12")), storePassword)
+	if err != nil || len(ca) != 1 || len(others) != 1 || !ca[0].Equal(others[0]) {
+		t.Fatalf("DecodeTrustStore = %d certificates, %v, want the one that the key store ends with", len(ca), err)
+	}
+	if want := pair(t, h.path("tls", "user-alice.pem")).Leaf; !leaf.Equal(want) {
+		t.Errorf("PKCS12 has the certificate %s, PEM %s, want the same", leaf.SerialNumber, want.SerialNumber)
+	}
+	want := "bootstrap.servers=b:9093\nsecurity.protocol=SSL\n" +
+		"ssl.truststore.type=PKCS12\nssl.truststore.location=" + h.path("tls", "ca.p12") + "\nssl.truststore.password=changeit\n" +
+		"ssl.keystore.type=PKCS12\nssl.keystore.location=" + h.path("tls", "user-alice.p12") + "\nssl.keystore.password=changeit\n"
+	if got := string(file(t, h.pkcs12Properties("SSL", "alice"))); got != want {
+		t.Errorf("pkcs12/alice.properties = %s, want %s", got, want)
+	}
+	if _, err := os.Stat(h.pkcs12Properties("SASL_PLAINTEXT", "alice")); err == nil {
+		t.Error("SASL_PLAINTEXT has properties with stores, want none")
+	}
+}
+
+func file(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }

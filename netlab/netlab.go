@@ -460,7 +460,12 @@ func (l *Lab) Properties(listener, user string) string {
 	return l.home.properties(listener, user)
 }
 
-// TLSFolder has ca.pem, node-NAME.pem and user-NAME.pem (key, certificate, CA).
+// PKCS12Properties is the same with PKCS12 stores instead of PEM. Only listeners with TLS have it.
+func (l *Lab) PKCS12Properties(listener, user string) string {
+	return l.home.pkcs12Properties(listener, user)
+}
+
+// TLSFolder has ca.pem, node-NAME.pem and user-NAME.pem (key, certificate, CA), and ca.p12 and user-NAME.p12.
 func (l *Lab) TLSFolder() string { return l.home.path("tls") }
 
 // CAFile is the certificate that signed all others of the lab.

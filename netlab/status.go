@@ -54,7 +54,8 @@ type ListenerStatus struct {
 	Protocol   string   `json:"protocol"`
 	Port       uint16   `json:"port"`
 	Advertised string   `json:"advertised"`
-	Properties []string `json:"properties"` // client.properties, one a user
+	Properties []string `json:"properties"`       // client.properties, one a user
+	PKCS12     []string `json:"pkcs12,omitempty"` // the same with PKCS12 stores, where TLS is spoken
 }
 
 // SubnetStatus describes a subnet.
@@ -87,6 +88,9 @@ func (h home) describe(s *state) *Status {
 			} else {
 				for _, u := range s.Lab.Users {
 					ls.Properties = append(ls.Properties, h.properties(l.Name, u.Name))
+					if encrypted(l.Protocol) {
+						ls.PKCS12 = append(ls.PKCS12, h.pkcs12Properties(l.Name, u.Name))
+					}
 				}
 			}
 			ns.Listeners = append(ns.Listeners, ls)

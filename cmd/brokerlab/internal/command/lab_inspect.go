@@ -30,13 +30,14 @@ func newLabInspect(env Env) *cobra.Command {
 		Use:   "inspect FILE|NAME",
 		Short: "Show what a lab consists of and how it is",
 		Long: `Show a lab's nodes, listeners and subnets, whether its processes run, and where its files are. Clients of an exposed
-port all have the router's address.`,
+port all have the router's address. Commands that produce and consume are printed too, ready to be pasted into a root
+shell; with --wide for every listener.`,
 		Example: "  sudo brokerlab lab inspect quickstart\n  sudo brokerlab lab inspect --all --format json",
 		Args:    oneOrAll(&o.all),
 		RunE:    func(c *cobra.Command, args []string) error { return labInspect(c.Context(), env, args, o) },
 	}
 	c.Flags().BoolVar(&o.all, "all", false, "show all labs of this machine")
-	c.Flags().BoolVar(&o.wide, "wide", false, "show all subnets and all properties files")
+	c.Flags().BoolVar(&o.wide, "wide", false, "show all subnets, all properties files, and commands for every listener")
 	addFormat(c, &o.format)
 	return c
 }
@@ -110,7 +111,11 @@ func printAll(w io.Writer, all []*netlab.Status) error {
 
 func printStatus(w io.Writer, st *netlab.Status, wide bool) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Lab %s: %s since %s, owner %d. Files are below %s\n", st.Name, st.State, st.Since.Format(time.DateTime), st.OwnerPID, st.Folder)
+	fmt.Fprintf(&b, "Lab %s: %s", st.Name, st.State)
+	if st.OwnerPID != 0 {
+		fmt.Fprintf(&b, " since %s, owner %d", st.Since.Format(time.DateTime), st.OwnerPID)
+	}
+	fmt.Fprintf(&b, ". Files are below %s\n", st.Folder)
 	if st.State == netlab.LabOwnerless {
 		b.WriteString("Its owner is gone: nodes, exposed ports and counts may not work. Bring it up again, or take it down.\n")
 	}
@@ -126,6 +131,7 @@ func printStatus(w io.Writer, st *netlab.Status, wide bool) error {
 	printNodes(&b, st)
 	printListeners(&b, st, wide)
 	printSubnets(&b, st, wide)
+	printPastes(&b, st, wide)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -88,6 +88,14 @@ func TestALabsBrokerServesAllProtocolsToBothFamilies(t *testing.T) {
 			}
 		}
 	}
+	for _, listener := range []string{"SSL", "SASL_SSL"} {
+		code, out, errs := commandLine(t, "", "lab", "exec", name, "four", "--", self, "connections", "list",
+			"--bootstrap-server", "broker1:"+map[string]string{"SSL": "9093", "SASL_SSL": "9095"}[listener],
+			"--command-config", lab.PKCS12Properties(listener, "alice"))
+		if code != 0 || !strings.Contains(out, "User:alice") {
+			t.Errorf("list over %s with PKCS12 stores = %d, want User:alice:\n%s%s", listener, code, out, errs)
+		}
+	}
 	st, err := lab.Inspect(t.Context())
 	if err != nil || !strings.HasPrefix(st.Kernel, "full") && !strings.HasPrefix(st.Kernel, "sock_diag") {
 		t.Errorf("kernel = %q, %v, want full or sock_diag", st.Kernel, err)

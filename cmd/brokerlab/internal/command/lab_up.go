@@ -94,7 +94,7 @@ func printUp(w io.Writer, lab *netlab.Lab, st *netlab.Status) error {
 		}
 		fmt.Fprintf(&b, "\nFrom a subnet:     brokerlab lab exec %s %s -- %s\n", st.Name, s.Name, command)
 	}
-	fmt.Fprintf(&b, "Look at it:        brokerlab lab inspect %s\nTake it down:      brokerlab lab down %s\n", st.Name, lab.Name())
+	fmt.Fprintf(&b, "Produce, consume:  brokerlab lab inspect %s (prints commands to paste)\nTake it down:      brokerlab lab down %s\n", st.Name, lab.Name())
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -107,7 +107,7 @@ func printNode(b *strings.Builder, n *netlab.NodeStatus) {
 	b.WriteString("\n")
 	for _, l := range n.Listeners {
 		from := "in the lab:   "
-		if strings.HasPrefix(l.Advertised, "127.0.0.1:") {
+		if fromHost(l) {
 			from = "from the host:"
 		}
 		fmt.Fprintf(b, "  %s %-16s %-15s %s\n", from, l.Advertised, l.Protocol, l.Properties[0])
