@@ -111,13 +111,30 @@ type Table struct {
 	Rows    [][]string `json:"rows"`
 }
 
-// Entry is what a spec can attach: [Figure], [Latency], [Timeline] or [Table].
+// Evidence is what was kept of a spec that failed.
+type Evidence struct {
+	Folder string // below the report's own folder; empty: nothing was saved
+	Lab    string // the lab that was left standing; empty: none
+}
+
+// Lack says what the machine of a skipped spec does not have.
+type Lack string
+
+// What a machine can lack.
+const (
+	LackPrivileges Lack = "privileges" // root, or a capability
+	LackKernel     Lack = "kernel"     // a feature of the kernel
+)
+
+// Entry is what a spec can attach: [Figure], [Latency], [Timeline], [Table], [Evidence] or [Lack].
 type Entry interface{ entryName() string }
 
 func (f Figure) entryName() string   { return f.Name }
 func (l Latency) entryName() string  { return l.Name }
 func (t Timeline) entryName() string { return t.Name }
 func (t Table) entryName() string    { return t.Name }
+func (Evidence) entryName() string   { return "evidence" }
+func (Lack) entryName() string       { return "lack" }
 
 // Attach adds e to the report of the spec that runs.
 func Attach(e Entry) {

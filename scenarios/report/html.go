@@ -24,6 +24,7 @@ func (r *Report) HTML() ([]byte, error) {
 		"time":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"share":    r.share,
 		"suites":   r.suites,
+		"broken":   r.broken,
 	}).Parse(page)
 	if err != nil {
 		return nil, fmt.Errorf("parse the page: %w", err)
@@ -70,6 +71,17 @@ func (r *Report) suites() []*suite {
 			all = append(all, by[s.Suite])
 		}
 		by[s.Suite].Specs = append(by[s.Suite].Specs, s)
+	}
+	return all
+}
+
+// broken is the specs that failed, in the order in which they ran.
+func (r *Report) broken() []*Spec {
+	var all []*Spec
+	for i := range r.Specs {
+		if r.Specs[i].State == Failed {
+			all = append(all, &r.Specs[i])
+		}
 	}
 	return all
 }

@@ -75,6 +75,10 @@ type Spec struct {
 	Message   string     `json:"message,omitempty"` // why it failed or was skipped
 	Location  string     `json:"location,omitempty"`
 	Output    string     `json:"output,omitempty"`
+	Attempts  int        `json:"attempts,omitempty"` // how often it was tried, where a run repeats its specs
+	Lacks     Lack       `json:"lacks,omitempty"`    // what the machine does not have, of a skipped spec
+	Folder    string     `json:"folder,omitempty"`   // what was saved of a failed spec, relative to the report
+	Lab       string     `json:"lab,omitempty"`      // the lab of a failed spec that was left standing
 	Figures   []Figure   `json:"figures,omitempty"`
 	Latencies []Latency  `json:"latencies,omitempty"`
 	Timelines []Timeline `json:"timelines,omitempty"`
@@ -148,10 +152,28 @@ func newSpec(s *types.SpecReport) Spec {
 			spec.Message = strings.TrimSpace(spec.Message + "\n\nafter that: " + text)
 		}
 	}
+	if s.MaxMustPassRepeatedly > 1 {
+		spec.Attempts = s.NumAttempts
+	}
 	for i := range s.ReportEntries {
 		spec.add(s.ReportEntries[i].GetRawValue())
 	}
+	if spec.Attempts > 1 { // what the last attempt measured
+		spec.Figures, spec.Latencies = lastOfEach(spec.Figures), lastOfEach(spec.Latencies)
+		spec.Timelines, spec.Tables = lastOfEach(spec.Timelines), lastOfEach(spec.Tables)
+	}
 	return spec
+}
+
+// lastOfEach keeps the last entry of each name.
+func lastOfEach[E Entry](all []E) []E {
+	var kept []E
+	for i, e := range all {
+		if !slices.ContainsFunc(all[i+1:], func(later E) bool { return later.entryName() == e.entryName() }) {
+			kept = append(kept, e)
+		}
+	}
+	return kept
 }
 
 // add takes an entry in, with its text cleaned.
@@ -175,6 +197,10 @@ func (s *Spec) add(entry any) {
 			v.Rows[i] = cleanAll(v.Rows[i])
 		}
 		s.Tables = append(s.Tables, v)
+	case Evidence:
+		s.Folder, s.Lab = Clean(v.Folder), Clean(v.Lab)
+	case Lack:
+		s.Lacks = v
 	}
 }
 

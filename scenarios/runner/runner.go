@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,11 +36,37 @@ type Options struct {
 	Seed int64
 	// Scale multiplies how many clients specs use; 0: 1.
 	Scale float64
+	// Shard is which part of the promises to run, of how many; the zero value: all. Every promise is in one part, whatever the seed.
+	Shard Shard
+	// Repeat is how often each promise is tried, until it breaks; 0: once.
+	Repeat int
+	// Folder is where failed specs save what is known of them; empty: nowhere.
+	Folder string
+	// Keep leaves the lab of a failed spec standing.
+	Keep bool
+	// Capture records the broker's packets, and saves those of failed specs in Folder.
+	Capture bool
 	// Heartbeat is how long a promise may take before a line says that it still runs; 0: 10 s.
 	Heartbeat time.Duration
 	// Out gets a line for each promise.
 	Out io.Writer
 }
+
+// Shard is one of several parts of a run, counted from 1.
+type Shard struct{ Part, Of int }
+
+// ParseShard reads PART/OF, such as 1/4.
+func ParseShard(text string) (Shard, error) {
+	part, of, ok := strings.Cut(text, "/")
+	k, err := strconv.Atoi(part)
+	n, err2 := strconv.Atoi(of)
+	if !ok || err != nil || err2 != nil || k < 1 || k > n {
+		return Shard{}, &SelectionError{fmt.Sprintf("shard %q: want PART/OF, such as 1/4", text)}
+	}
+	return Shard{k, n}, nil
+}
+
+func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Part, s.Of) }
 
 // SelectionError says that a choice of specs makes no sense.
 type SelectionError struct{ Text string }
@@ -56,23 +83,20 @@ func (t *verdict) Fail() { t.failed = true }
 // run; specs that fail are in the report. An interrupt of the process ends the spec that runs, which cleans up, and the run.
 func Run(o Options) (*report.Report, error) {
 	suite, reporter := ginkgo.GinkgoConfiguration()
-	filter, err := o.filter()
-	if err != nil {
+	if err := o.choose(&suite); err != nil {
 		return nil, err
 	}
-	suite.LabelFilter = filter
+	suite.MustPassRepeatedly = o.Repeat
 	if suite.RandomSeed = o.Seed; o.Seed == 0 {
 		suite.RandomSeed = time.Now().Unix()
 	}
-	if o.Scale != 0 {
-		if err = os.Setenv(stage.ScaleVariable, strconv.FormatFloat(o.Scale, 'g', -1, 64)); err != nil {
-			return nil, fmt.Errorf("set the scale: %w", err)
-		}
+	if err := o.tellStage(); err != nil {
+		return nil, err
 	}
 	reporter.NoColor, reporter.Succinct = true, true
-	total := count(ginkgo.PreviewSpecs("brokerlab", suite, reporter))
+	total := count(ginkgo.PreviewSpecs(runName, suite, reporter))
 	if total == 0 {
-		return nil, &SelectionError{fmt.Sprintf("no promise matches the filter %q", filter)}
+		return nil, &SelectionError{fmt.Sprintf("no promise matches the filter %q", suite.LabelFilter)}
 	}
 	p := &progress{out: o.Out, total: total, heartbeat: o.Heartbeat}
 	gomega.RegisterFailHandler(ginkgo.Fail)
@@ -82,12 +106,65 @@ func Run(o Options) (*report.Report, error) {
 	ginkgo.ReportAfterSuite("report", func(r ginkgo.Report) { run = r })
 	formatter.ColorableStdOut = io.Discard // progress is ours to print
 	var t verdict
-	ginkgo.RunSpecs(&t, "brokerlab", suite, reporter)
+	ginkgo.RunSpecs(&t, runName, suite, reporter)
 	p.stop()
-	r := report.New("brokerlab", run)
+	r := report.New(runName, run)
 	r.Succeeded = r.Succeeded && !t.failed
 	return r, nil
 }
+
+// tellStage sets the environment variables that the stage reads.
+func (o *Options) tellStage() error {
+	set := map[string]string{}
+	if o.Scale != 0 {
+		set[stage.ScaleVariable] = strconv.FormatFloat(o.Scale, 'g', -1, 64)
+	}
+	if o.Folder != "" {
+		set[stage.ReportVariable] = o.Folder
+	}
+	if o.Keep {
+		set[stage.KeepVariable] = "1"
+	}
+	if o.Capture {
+		set[stage.CaptureVariable] = "1"
+	}
+	for name, value := range set {
+		if err := os.Setenv(name, value); err != nil {
+			return fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// choose sets what ginkgo is to run.
+func (o *Options) choose(suite *types.SuiteConfig) error {
+	filter, err := o.filter()
+	if err != nil {
+		return err
+	}
+	suite.LabelFilter, suite.FocusStrings = filter, nil // ginkgo keeps what it was given last
+	if o.Shard.Of <= 1 {
+		return nil
+	}
+	whole := *o
+	whole.Shard = Shard{}
+	promises, err := List(whole)
+	if err != nil {
+		return err
+	}
+	var mine []string
+	for i := o.Shard.Part - 1; i < len(promises); i += o.Shard.Of {
+		mine = append(mine, regexp.QuoteMeta(promises[i].Name))
+	}
+	if len(mine) == 0 {
+		return &SelectionError{fmt.Sprintf("shard %v is empty: there are %d promises", o.Shard, len(promises))}
+	}
+	suite.FocusStrings = []string{"^" + regexp.QuoteMeta(runName) + " (?:" + strings.Join(mine, "|") + ")$"}
+	return nil
+}
+
+// runName is what ginkgo calls the run.
+const runName = "brokerlab"
 
 // filter joins the suites' names and the label filter.
 func (o *Options) filter() (string, error) {
@@ -118,7 +195,8 @@ func firstLine(err error) string {
 // Suites lists the suites of this program.
 func Suites() []string {
 	config, reporter := ginkgo.GinkgoConfiguration()
-	all := ginkgo.PreviewSpecs("brokerlab", config, reporter)
+	config.LabelFilter, config.FocusStrings = "", nil // ginkgo keeps what it was given last
+	all := ginkgo.PreviewSpecs(runName, config, reporter)
 	var names []string
 	for i := range all.SpecReports {
 		if name := report.SuiteOf(&all.SpecReports[i]); name != "" && !slices.Contains(names, name) {
@@ -138,13 +216,11 @@ type Promise struct {
 
 // List lists the promises that o chooses, by suite and name.
 func List(o Options) ([]Promise, error) {
-	filter, err := o.filter()
-	if err != nil {
+	config, reporter := ginkgo.GinkgoConfiguration()
+	if err := o.choose(&config); err != nil {
 		return nil, err
 	}
-	config, reporter := ginkgo.GinkgoConfiguration()
-	config.LabelFilter = filter
-	all := ginkgo.PreviewSpecs("brokerlab", config, reporter)
+	all := ginkgo.PreviewSpecs(runName, config, reporter)
 	var promises []Promise
 	for i := range all.SpecReports {
 		if s := &all.SpecReports[i]; chosen(s) {
@@ -265,13 +341,19 @@ var ErrInterrupted = errors.New("the run was interrupted")
 // ErrNothingTried is returned by [Verdict] when every promise was skipped.
 var ErrNothingTried = errors.New("every promise was skipped")
 
-// Verdict is nil for a report in which at least one promise was kept and none was broken.
+// ErrKernelLacks is returned by [Verdict] when no promise was broken, but some could not be tried for want of a feature of the
+// kernel.
+var ErrKernelLacks = errors.New("this kernel lacks what they need")
+
+// Verdict is nil for a report in which at least one promise was kept and none was broken, nor skipped because of the kernel.
 func Verdict(r *report.Report) error {
 	switch {
 	case slices.ContainsFunc(r.Problems, func(p string) bool { return strings.HasPrefix(p, "Interrupted") }):
 		return ErrInterrupted
 	case !r.Succeeded:
 		return fmt.Errorf("%d of %d promises broken", r.Totals.Failed, r.Totals.Specs)
+	case lacking(r) > 0:
+		return fmt.Errorf("%d of %d promises were skipped: %w", lacking(r), r.Totals.Specs, ErrKernelLacks)
 	case r.Totals.Passed == 0:
 		for i := range r.Specs {
 			if m := r.Specs[i].Message; m != "" {
@@ -281,4 +363,15 @@ func Verdict(r *report.Report) error {
 		return ErrNothingTried
 	}
 	return nil
+}
+
+// lacking counts the promises that were skipped because of the kernel.
+func lacking(r *report.Report) int {
+	n := 0
+	for i := range r.Specs {
+		if r.Specs[i].State == report.Skipped && r.Specs[i].Lacks == report.LackKernel {
+			n++
+		}
+	}
+	return n
 }

@@ -3,6 +3,7 @@ package runner_test
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,8 +14,14 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/runner"
 )
 
+// wheels counts the attempts at a promise.
+var wheels int
+
 var _ = Describe("A toy", Label("toys"), func() {
-	It("keeps its promise", func() { report.Attach(report.Figure{Name: "wheels", Value: 4}) })
+	It("keeps its promise", func() {
+		wheels++
+		report.Attach(report.Figure{Name: "wheels", Value: float64(wheels)})
+	})
 	It("breaks", func() { Expect("whole").To(Equal("broken")) })
 	It("takes its time", func(ctx SpecContext) {
 		select {
@@ -45,9 +52,21 @@ func TestARunTellsOfEachPromiseAndReportsAll(t *testing.T) {
 		g.Expect(ok).To(BeTrue(), "%+v: %v", wrong, err)
 	}
 
+	shard := func(part int) []runner.Promise {
+		all, failed := runner.List(runner.Options{Suites: []string{"toys"}, Shard: runner.Shard{Part: part, Of: 3}})
+		g.Expect(failed).NotTo(HaveOccurred())
+		return all
+	}
+	whole, err := runner.List(runner.Options{Suites: []string{"toys"}})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(slices.Concat(shard(1), shard(2), shard(3))).To(ConsistOf(whole), "each promise is in one shard")
+	g.Expect(len(shard(1)) - len(shard(3))).To(BeNumerically("<=", 1))
+	_, err = runner.List(runner.Options{Suites: []string{"tools"}, Shard: runner.Shard{Part: 2, Of: 2}})
+	g.Expect(err).To(MatchError("shard 2/2 is empty: there are 1 promises"))
+
 	var out bytes.Buffer
 	r, err := runner.Run(runner.Options{
-		Suites: []string{"toys"}, LabelFilter: "!dear", Seed: 7, Out: &out, Heartbeat: 20 * time.Millisecond,
+		Suites: []string{"toys"}, LabelFilter: "!dear", Seed: 7, Out: &out, Heartbeat: 20 * time.Millisecond, Repeat: 3,
 	})
 	RegisterTestingT(t) // the run took gomega's fail handler
 	g.Expect(err).NotTo(HaveOccurred())
@@ -55,6 +74,16 @@ func TestARunTellsOfEachPromiseAndReportsAll(t *testing.T) {
 	g.Expect(r).To(And(HaveField("Succeeded", false), HaveField("Seed", int64(7))))
 	g.Expect(r.Specs).To(HaveEach(HaveField("Suite", "toys")))
 	g.Expect(runner.Verdict(r)).To(MatchError("1 of 4 promises broken"))
+	for i := range r.Specs {
+		switch s := &r.Specs[i]; s.Name {
+		case "A toy keeps its promise":
+			g.Expect(s.Attempts).To(Equal(3))
+			g.Expect(s.Figures).To(ConsistOf(report.Figure{Name: "wheels", Value: float64(wheels)}), "of the last attempt")
+		case "A toy breaks":
+			g.Expect(s.Attempts).To(Equal(1), "the first break is the end")
+		}
+	}
+	g.Expect(wheels).To(Equal(3))
 	for _, line := range []string{
 		"] toys: A toy keeps its promise", "✓ [", "] toys: A toy breaks", "✗ [", "to equal", "] toys: A toy cannot be tried", "– [", "skipped: no batteries",
 		"… A toy takes its time", "[4/4] ",
@@ -70,6 +99,26 @@ func TestTheVerdictOfARunInWhichNothingCouldBeTriedIsAnErrorOfItsOwn(t *testing.
 	r := &report.Report{Succeeded: true, Totals: report.Totals{Specs: 1, Skipped: 1}, Specs: []report.Spec{{State: report.Skipped, Message: "needs root"}}}
 	g.Expect(runner.Verdict(r)).To(MatchError(runner.ErrNothingTried))
 	g.Expect(runner.Verdict(r)).To(MatchError(ContainSubstring("needs root")))
+	r.Specs[0].Lacks, r.Totals.Specs = report.LackKernel, 2
+	g.Expect(runner.Verdict(r)).To(MatchError(runner.ErrKernelLacks))
+	r.Totals.Passed = 1
+	g.Expect(runner.Verdict(r)).To(MatchError("1 of 2 promises were skipped: this kernel lacks what they need"))
+	r.Succeeded, r.Totals.Failed = false, 1
+	g.Expect(runner.Verdict(r)).To(MatchError("1 of 2 promises broken"), "what is broken counts more")
 	g.Expect(runner.Verdict(&report.Report{Problems: []string{"Interrupted by User"}})).To(MatchError(runner.ErrInterrupted))
 	g.Expect(runner.Verdict(&report.Report{Succeeded: true, Totals: report.Totals{Specs: 2, Passed: 1, Skipped: 1}})).To(Succeed())
+}
+
+func TestAShardIsAPartOfAWhole(t *testing.T) {
+	for text, want := range map[string]runner.Shard{"1/4": {Part: 1, Of: 4}, "4/4": {Part: 4, Of: 4}, "1/1": {Part: 1, Of: 1}} {
+		got, err := runner.ParseShard(text)
+		if err != nil || got != want || got.String() != text {
+			t.Errorf("ParseShard(%q) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "1", "0/4", "5/4", "-1/4", "1/0", "a/b", "1/4/2", "1/"} {
+		if got, err := runner.ParseShard(text); err == nil {
+			t.Errorf("ParseShard(%q) = %v, want an error", text, got)
+		}
+	}
 }

@@ -147,6 +147,7 @@ func (s *Stage) NewFleet() *fleet.Fleet {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := newFleet(fmt.Sprintf("clients %d", len(s.fleets)+1))
+	DeferCleanup(s.evidence) // before it is closed
 	s.fleets = append(s.fleets, f)
 	return f
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/brokerlab/brokerlab/broker"
 	"github.com/brokerlab/brokerlab/internal/kernelsource"
+	"github.com/brokerlab/brokerlab/scenarios/report"
 )
 
 // Alone is for a spec that needs no lab: it checks, when the spec ends, that nothing is left.
@@ -104,7 +105,7 @@ func Attach(ctx context.Context, programs ...*Program) *Counter {
 	GinkgoHelper()
 	source, err := kernelsource.Local(kernelsource.Auto, kernelsource.Options{})
 	if err != nil {
-		Skip(fmt.Sprintf("the kernel does not count here: %v", err))
+		skip(report.LackKernel, fmt.Sprintf("the kernel does not count here: %v", err))
 	}
 	DeferCleanup(source.Close)
 	ports := make([]uint16, len(programs))
@@ -114,7 +115,7 @@ func Attach(ctx context.Context, programs ...*Program) *Counter {
 	Expect(source.Watch(ports)).To(Succeed())
 	c := &Counter{source}
 	if r := c.Report(ctx); r.Mode != broker.KernelModeFull {
-		Skip(fmt.Sprintf("the kernel's count is not exact here: %s (%s): %s", r.Exactness, r.Mode, r.Why))
+		skip(report.LackKernel, fmt.Sprintf("the kernel's count is not exact here: %s (%s): %s", r.Exactness, r.Mode, r.Why))
 	}
 	return c
 }

@@ -88,7 +88,7 @@ func (s *Stage) sockets(port uint16, states sockdiag.States) ([]sockdiag.Socket,
 }
 
 // Workers opens each plan in a process of its own, and ends them with the spec.
-func (*Stage) Workers(ctx context.Context, plans ...fleet.Plan) *fleet.Workers {
+func (s *Stage) Workers(ctx context.Context, plans ...fleet.Plan) *fleet.Workers {
 	GinkgoHelper()
 	binary, err := Binary(ctx)
 	Expect(err).NotTo(HaveOccurred())
@@ -99,6 +99,7 @@ func (*Stage) Workers(ctx context.Context, plans ...fleet.Plan) *fleet.Workers {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(w.Close)
+	DeferCleanup(s.evidence) // before they are closed
 	return w
 }
 

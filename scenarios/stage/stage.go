@@ -20,6 +20,7 @@ import (
 	"github.com/brokerlab/brokerlab/netlab"
 	"github.com/brokerlab/brokerlab/netlab/topology"
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
+	"github.com/brokerlab/brokerlab/scenarios/report"
 )
 
 const (
@@ -77,6 +78,11 @@ type Stage struct {
 	admin   *admin.Client
 	kadm    *kadm.Client
 	frozen  atomic.Bool // nobody answers
+	capture *capture    // nil unless packets are recorded
+
+	saved  sync.Once // what is known of a failed spec
+	folder string    // where that is, below the report's folder
+	kept   bool      // the lab is left standing
 
 	mu      sync.Mutex // guards what follows
 	fleets  []*fleet.Fleet
@@ -90,20 +96,27 @@ var number atomic.Int64 //nolint:gochecknoglobals // one process, one count
 func New(ctx SpecContext, options ...Option) *Stage {
 	GinkgoHelper()
 	if err := netlab.Privileges(); err != nil {
-		Skip(err.Error())
+		skip(report.LackPrivileges, err.Error())
 	}
 	before := lookAround()
-	DeferCleanup(before.expectAsBefore)
+	s := &Stage{subnets: map[string]*Network{}, secrets: map[string]string{}}
+	DeferCleanup(func() {
+		if s.kept {
+			return // its owner goes on
+		}
+		before.expectAsBefore()
+	})
 
 	p := plan{config: map[string]topology.Text{}, users: map[string]topology.FileUser{}}
 	Broker(fmt.Sprintf("metrics.listener=0.0.0.0:%d", metricsPort))(&p)
 	for _, o := range options {
 		o(&p)
 	}
-	s := &Stage{subnets: map[string]*Network{}, secrets: map[string]string{}}
 	s.raise(ctx, &p)
+	s.record()
 	s.connect(ctx)
 	s.sample()
+	DeferCleanup(s.evidence)
 	return s
 }
 
@@ -134,12 +147,20 @@ func (s *Stage) raise(ctx context.Context, p *plan) {
 	DeferCleanup(func(ctx SpecContext) { //nolint:contextcheck // the spec's own context has ended by then
 		if CurrentSpecReport().Failed() {
 			s.printLogs()
+			s.evidence() // unless it was saved before, with clients still there
+		}
+		kept := s.keep()
+		if s.folder != "" || kept {
+			report.Attach(report.Evidence{Folder: s.folder, Lab: s.keptLab()})
+		}
+		if kept {
+			return
 		}
 		Expect(s.lab.Down(ctx)).To(Succeed())
 		Expect(netlab.Leaks(name, o)).To(BeEmpty(), "the lab left something")
 	}, NodeTimeout(downTime))
 	for _, skipped := range s.lab.Skipped() {
-		Skip(fmt.Sprintf("%s %s: %s", skipped.Name, skipped.What, skipped.Why))
+		skip(report.LackKernel, fmt.Sprintf("%s %s: %s", skipped.Name, skipped.What, skipped.Why))
 	}
 	s.node, err = s.lab.Node(brokerNode)
 	Expect(err).NotTo(HaveOccurred())
@@ -150,6 +171,14 @@ func (s *Stage) raise(ctx context.Context, p *plan) {
 		Expect(err).NotTo(HaveOccurred())
 		s.subnets[text] = &Network{subnet: subnet, prefix: netip.MustParsePrefix(text).Masked()}
 	}
+}
+
+// keptLab is the name of the lab if it is left standing.
+func (s *Stage) keptLab() string {
+	if !s.kept {
+		return ""
+	}
+	return s.lab.Name()
 }
 
 // printLogs puts what the broker said into the report of a spec that failed.

@@ -2,11 +2,13 @@ package stage
 
 import (
 	"context"
+	"os"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"github.com/brokerlab/brokerlab/netlab"
+	"github.com/brokerlab/brokerlab/scenarios/report"
 )
 
 // Tester is what [RunSuite] needs of a test.
@@ -18,7 +20,7 @@ type Tester interface {
 }
 
 // RunSuite runs the specs of a test binary, as `go test` has it: with its turn taken and brokerlab built before the first
-// spec's time begins.
+// spec's time begins. Where BROKERLAB_REPORT_DIR names a folder, the report is written into it.
 func RunSuite(t Tester, name string) {
 	t.Helper()
 	RegisterFailHandler(Fail)
@@ -31,6 +33,11 @@ func RunSuite(t Tester, name string) {
 		if _, err := Binary(t.Context()); err != nil {
 			t.Fatalf("%v", err)
 		}
+	}
+	if folder := os.Getenv(ReportVariable); folder != "" {
+		ReportAfterSuite("write the report", func(r Report) {
+			Expect(report.New(name, r).Write(folder)).To(Succeed())
+		})
 	}
 	RunSpecs(t, name)
 }

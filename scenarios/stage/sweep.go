@@ -15,7 +15,8 @@ import (
 // labName is the name of a spec's lab: the process that made it, and a count.
 func labName(pid int, n int64) string { return fmt.Sprintf("spec-%d-%d", pid, n) }
 
-// Sweep removes labs of specs whose process was killed before it could. It is called when the turn is taken.
+// Sweep removes labs of specs whose process was killed before it could. Those that were left standing on purpose stay. It is
+// called when the turn is taken.
 func Sweep(ctx context.Context) error {
 	names, err := netlab.List(netlab.Options{})
 	if err != nil {
@@ -29,6 +30,9 @@ func Sweep(ctx context.Context) error {
 		}
 		pid, err := strconv.Atoi(match[1])
 		if err != nil || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			continue
+		}
+		if lab, err := netlab.Open(name, netlab.Options{}); err == nil && isKept(lab.Folder()) {
 			continue
 		}
 		if err := netlab.Down(ctx, name, netlab.Options{}); err != nil && !errors.Is(err, netlab.ErrNoLab) {

@@ -16,6 +16,7 @@ import (
 	"github.com/brokerlab/brokerlab/broker/admin"
 	"github.com/brokerlab/brokerlab/broker/protocol"
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
+	"github.com/brokerlab/brokerlab/scenarios/report"
 )
 
 // Connections is the broker's list (ListClientConnections) without the stage's own.
@@ -70,7 +71,7 @@ func (s *Stage) KernelExact(ctx context.Context) bool {
 func (s *Stage) NeedKernel(ctx context.Context) {
 	GinkgoHelper()
 	if k := s.Kernel(ctx); k.Exactness != "exact" {
-		Skip(fmt.Sprintf("the kernel's count is not exact here: %s (%s): %s", k.Exactness, k.Mode, k.Why))
+		skip(report.LackKernel, fmt.Sprintf("the kernel's count is not exact here: %s (%s): %s", k.Exactness, k.Mode, k.Why))
 	}
 }
 
