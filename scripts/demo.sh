@@ -16,5 +16,5 @@ echo "== A lab with one broker and six client networks"
 "$brokerlab" lab down "$lab"
 echo
 echo "== The suites: each promise in a lab of its own (about a minute)"
-"$brokerlab" run listing accounting --report-dir "$report"
+"$brokerlab" run listing accounting --report-dir "$report" || [ $? = 3 ] # 3: this kernel lacks what some promises need
 if [ -n "${SUDO_UID:-}" ]; then chown -R "$SUDO_UID:${SUDO_GID:-$SUDO_UID}" reports; fi # the reader's, not root's

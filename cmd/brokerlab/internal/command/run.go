@@ -30,6 +30,10 @@ type runOptions struct {
 	scale  float64
 	list   bool
 	format format
+	shard  string
+	repeat int
+	keep   bool
+	pcap   bool
 }
 
 func newRun(env Env) *cobra.Command {
@@ -41,12 +45,18 @@ func newRun(env Env) *cobra.Command {
 what clients, broker and kernel say. Without a SUITE all of them run. A line tells of each promise as it is kept, broken or
 skipped. Labs need root.
 
-With --report-dir the folder gets report.html (one file, for people), report.json and junit.xml.
+With --report-dir the folder gets report.html (one file, for people), report.json and junit.xml, and for each broken
+promise a folder below failed/: the broker's log and properties, its list of connections, the kernel's counts and sockets, what
+each client saw, and with --pcap the broker's packets. With --keep the lab of a broken promise is left standing, to be looked
+into by lab exec and removed by lab down.
 
-Exit status: 0 every promise that could be tried was kept, 1 one was broken, 2 nothing could be run, or the run was
-interrupted.`,
+--repeat tries each promise again and again, until it breaks. --shard 1/4 to 4/4 are four parts of the whole, for four
+machines. Exit status: 0 every promise was kept, but for those that need root; 1 one was broken; 2 nothing could be run,
+or the run was interrupted; 3 none was broken, but some were skipped because this kernel lacks a feature.`,
 		Example: `  sudo brokerlab run --report-dir report
   sudo brokerlab run listing --scale 0.1
+  sudo brokerlab run listing --repeat 10 --keep
+  sudo brokerlab run --shard 1/4 --report-dir report --pcap
   brokerlab run --list`,
 		RunE: func(c *cobra.Command, suites []string) error { return runSuites(c.Context(), env, suites, &o) },
 	}
@@ -56,17 +66,40 @@ interrupted.`,
 	f.Int64Var(&o.seed, "seed", 0, "the order of specs and all that they draw; 0 takes the time")
 	f.Float64Var(&o.scale, "scale", 1, "multiply the number of clients by `F`")
 	f.BoolVar(&o.list, "list", false, "list the promises and run nothing")
+	f.StringVar(&o.shard, "shard", "", "run only one part of several, as `PART/OF`, such as 1/4")
+	f.IntVar(&o.repeat, "repeat", 1, "try each promise `N` times, until it breaks")
+	f.BoolVar(&o.keep, "keep", false, "leave the lab of a broken promise standing")
+	f.BoolVar(&o.pcap, "pcap", false, "save the broker's packets for each broken promise, up to 64 MB of headers; needs --report-dir")
 	addFormat(c, &o.format)
 	f.Lookup("format").Usage = "how to print --list"
 	return c
 }
 
-func runSuites(ctx context.Context, env Env, suites []string, o *runOptions) error {
-	if o.scale <= 0 || math.IsNaN(o.scale) || math.IsInf(o.scale, 0) {
-		return &ExitError{Code: 2, Err: fmt.Errorf("--scale %v: it must be above 0", o.scale)}
-	}
+// runnerOptions checks the flags and makes the runner's options of them.
+func (o *runOptions) runnerOptions(suites []string, out io.Writer) (runner.Options, error) {
 	options := runner.Options{
-		Suites: suites, LabelFilter: o.filter, Seed: o.seed, Scale: o.scale, Out: env.Stdout,
+		Suites: suites, LabelFilter: o.filter, Seed: o.seed, Scale: o.scale, Repeat: o.repeat,
+		Folder: o.folder, Keep: o.keep, Capture: o.pcap, Out: out,
+	}
+	switch {
+	case o.scale <= 0 || math.IsNaN(o.scale) || math.IsInf(o.scale, 0):
+		return options, fmt.Errorf("--scale %v: it must be above 0", o.scale)
+	case o.repeat < 1:
+		return options, fmt.Errorf("--repeat %d: it must be above 0", o.repeat)
+	case o.pcap && o.folder == "":
+		return options, errors.New("--pcap needs --report-dir, to save the packets in")
+	}
+	var err error
+	if o.shard != "" {
+		options.Shard, err = runner.ParseShard(o.shard)
+	}
+	return options, err
+}
+
+func runSuites(ctx context.Context, env Env, suites []string, o *runOptions) error {
+	options, err := o.runnerOptions(suites, env.Stdout)
+	if err != nil {
+		return &ExitError{Code: 2, Err: err}
 	}
 	promises, err := runner.List(options)
 	if err != nil {
@@ -97,13 +130,15 @@ func runSuites(ctx context.Context, env Env, suites []string, o *runOptions) err
 		if err := r.Write(o.folder); err != nil {
 			return &ExitError{Code: 2, Err: err}
 		}
-		if _, err := fmt.Fprintf(env.Stdout, "report: %s\n", filepath.Join(o.folder, report.HTMLFile)); err != nil {
-			return &ExitError{Code: 2, Err: err}
-		}
+	}
+	if err := printBroken(env.Stdout, r, o.folder); err != nil {
+		return &ExitError{Code: 2, Err: err}
 	}
 	switch err := runner.Verdict(r); {
 	case errors.Is(err, runner.ErrNothingTried), errors.Is(err, runner.ErrInterrupted):
 		return &ExitError{Code: 2, Err: err}
+	case errors.Is(err, runner.ErrKernelLacks):
+		return &ExitError{Code: 3, Err: err}
 	case err != nil:
 		return &ExitError{Code: 1, Err: err}
 	}
@@ -131,7 +166,6 @@ func printSummary(w io.Writer, r *report.Report) error {
 	var text strings.Builder
 	addSuites(&text, r)
 	addFigures(&text, r)
-	addBroken(&text, r)
 	parts := []string{fmt.Sprintf("%d kept", r.Totals.Passed)}
 	if r.Totals.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d BROKEN", r.Totals.Failed))
@@ -206,19 +240,40 @@ func addFigures(text *strings.Builder, r *report.Report) {
 	}
 }
 
-// addBroken names the broken promises again: their lines may be far above by now.
-func addBroken(text *strings.Builder, r *report.Report) {
-	if r.Totals.Failed == 0 {
-		return
+// printBroken ends the output of a run: where the report is, and then the broken promises again, whose lines may be far above by
+// now, each with where to look.
+func printBroken(w io.Writer, r *report.Report, folder string) error {
+	var text strings.Builder
+	if folder != "" {
+		text.WriteString("report: " + filepath.Join(folder, report.HTMLFile) + "\n")
 	}
-	text.WriteString("\nBroken:\n")
+	if r.Totals.Failed > 0 {
+		text.WriteString("\nBroken:\n")
+	}
 	for i := range r.Specs {
-		if spec := &r.Specs[i]; spec.State == report.Failed {
-			message, _, _ := strings.Cut(spec.Message, "\n")
-			text.WriteString("  " + shorten(spec.Suite+": "+spec.Name, summaryWidth-2) + "\n")
-			text.WriteString("      " + shorten(message, summaryWidth-6) + "\n")
+		spec := &r.Specs[i]
+		if spec.State != report.Failed {
+			continue
+		}
+		message, _, _ := strings.Cut(spec.Message, "\n")
+		text.WriteString("  " + shorten(spec.Suite+": "+spec.Name, summaryWidth-2) + "\n")
+		text.WriteString("      " + shorten(message, summaryWidth-6) + "\n")
+		if spec.Attempts > 1 {
+			fmt.Fprintf(&text, "      broke at attempt %d\n", spec.Attempts)
+		}
+		if spec.Folder != "" {
+			text.WriteString("      saved in " + filepath.Join(folder, spec.Folder) + "\n")
+		}
+		if spec.Lab != "" {
+			fmt.Fprintf(&text, `      its lab still stands:
+        brokerlab lab inspect %[1]s
+        brokerlab lab exec %[1]s ops -- brokerlab connections list --bootstrap-server broker:9092
+        brokerlab lab down %[1]s
+`, spec.Lab)
 		}
 	}
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
 // shorten cuts text to width columns.

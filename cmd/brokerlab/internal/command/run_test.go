@@ -42,6 +42,10 @@ func TestRunThatMakesNoSenseExitsWithTwo(t *testing.T) {
 		{[]string{"--label-filter", "nosuchlabel"}, "no promise matches"},
 		{[]string{"--scale", "0"}, "must be above 0"},
 		{[]string{"--scale", "NaN"}, "must be above 0"},
+		{[]string{"--repeat", "0"}, "must be above 0"},
+		{[]string{"--shard", "5/4"}, "want PART/OF"},
+		{[]string{"--shard", "900/900", "--list"}, "shard 900/900 is empty"},
+		{[]string{"--pcap"}, "needs --report-dir"},
 	} {
 		got := run(t, append([]string{"brokerlab", "run"}, test.args...)...)
 		if got.code != 2 || !strings.Contains(got.errout, test.want) {
@@ -67,6 +71,9 @@ func TestTheSummaryOfARunFitsAScreenWhateverIsInTheReport(t *testing.T) {
 	if err := printSummary(&b, r); err != nil {
 		t.Fatal(err)
 	}
+	if err := printBroken(&b, r, "report"); err != nil {
+		t.Fatal(err)
+	}
 	lines := strings.Split(b.String(), "\n")
 	if len(lines) > 40 {
 		t.Errorf("the summary has %d lines, want at most 40:\n%s", len(lines), b.String())
@@ -80,5 +87,49 @@ func TestTheSummaryOfARunFitsAScreenWhateverIsInTheReport(t *testing.T) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the summary lacks %q:\n%s", want, b.String())
 		}
+	}
+}
+
+func TestTheEndOfARunSaysWhatBrokeAndWhereToLook(t *testing.T) {
+	r := &report.Report{Totals: report.Totals{Specs: 2, Passed: 1, Failed: 1}, Specs: []report.Spec{
+		{Suite: "listing", Name: "is kept", State: report.Passed},
+		{
+			Suite: "listing", Name: "breaks", State: report.Failed, Message: "Expected\n  1", Attempts: 3,
+			Folder: "failed/breaks-spec-1-1", Lab: "spec-1-1",
+		},
+	}}
+	var out strings.Builder
+	if err := printBroken(&out, r, "dir"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"report: dir/report.html\n", "listing: breaks\n", "Expected\n", "attempt 3", "saved in dir/failed/breaks-spec-1-1",
+		"brokerlab lab exec spec-1-1 ops -- ", "brokerlab lab down spec-1-1\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("printBroken = %q, want %q in it", out.String(), want)
+		}
+	}
+	if strings.Contains(out.String(), "is kept") {
+		t.Errorf("printBroken = %q, want only what broke", out.String())
+	}
+}
+
+func TestTheShardsOfARunAreTheWholeRun(t *testing.T) {
+	list := func(args ...string) []runner.Promise {
+		t.Helper()
+		got := run(t, append([]string{"brokerlab", "run", "--list", "--format", "json"}, args...)...)
+		var promises []runner.Promise
+		if err := json.Unmarshal([]byte(got.out), &promises); err != nil {
+			t.Fatalf("run --list %v = %q, %q: %v", args, got.out, got.errout, err)
+		}
+		return promises
+	}
+	whole, sum := list(), 0
+	for _, shard := range []string{"1/4", "2/4", "3/4", "4/4"} {
+		sum += len(list("--shard", shard))
+	}
+	if sum != len(whole) {
+		t.Errorf("four shards have %d promises, want %d", sum, len(whole))
 	}
 }
