@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// examples are the files of examples/, each with what its commands print.
+func examples() map[string][]string {
+	return map[string][]string{
+		"dual-stack.yaml": {"10.1.0.1", "2001:db8:1:0:0:0:0:1", "10.2.0.1", "2001:db8:2:0:0:0:0:1"},
+		"exec.yaml":       {"200\n200\n"},
+		"foreign-program.yaml": {
+			"at broker1:9092", "PLAINTEXT  9092", "200\n", "10.1.0.1 - - [", `"GET / HTTP/1.1" 200`,
+		},
+		"four-protocols.yaml": {
+			"at broker1:29092", "at broker1:29093", "at broker1:29094", "at broker1:29095", "User:alice",
+		},
+		"many-subnets.yaml": {"200 subnets with 400 prefixes", "10.8.0.1", "10.8.199.1"},
+		"nat.yaml":          {"203.0.113.7", "198.51.100.1"},
+		"one-broker.yaml":   {"hello\n"},
+		"quickstart.yaml":   {"at broker1:9092", "at 127.0.0.1:29195"},
+		"whole-ten.yaml":    {"10.0.0.1"},
+	}
+}
+
+// The head of each example has the commands to try it with, up to taking it down: they are run as they stand there.
+func TestTheCommandsOfTheExamplesWork(t *testing.T) {
+	needRoot(t)
+	needKcat(t)
+	files, err := filepath.Glob("../examples/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(path(t), filepath.Join(bin, "brokerlab")); err != nil {
+		t.Fatal(err)
+	}
+	command := regexp.MustCompile(`(?m)^#   (.*)$`)
+	var seen []string
+	for _, file := range files {
+		name := filepath.Base(file)
+		seen = append(seen, name)
+		t.Run(name, func(t *testing.T) {
+			want := examples()[name]
+			if len(want) == 0 {
+				t.Fatal("nobody says what its commands print")
+			}
+			text := read(t, file)
+			if strings.Contains(text, "python3") {
+				needPython(t)
+			}
+			t.Cleanup(func() { brokerlab(t, "lab", "down", file) }) // where a command fails
+			script := &strings.Builder{}
+			for _, m := range command.FindAllStringSubmatch(text, -1) {
+				script.WriteString(m[1] + "\n")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			shell := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script.String())
+			shell.Dir = ".."
+			shell.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+			out, err := shell.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			for _, w := range want {
+				if !strings.Contains(string(out), w) {
+					t.Errorf("its commands do not print %q:\n%s", w, out)
+				}
+			}
+			if left, err := filepath.Glob("/run/brokerlab/" + strings.TrimSuffix(name, ".yaml") + "*"); err != nil || len(left) > 0 {
+				t.Errorf("after down: %v, %v; want nothing left", left, err)
+			}
+		})
+	}
+	for name := range examples() {
+		if !slices.Contains(seen, name) {
+			t.Errorf("examples/%s is gone", name)
+		}
+	}
+}
+
+// needPython skips t where there is no python3, the foreign program of some examples.
+func needPython(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed")
+	}
+}
