@@ -67,6 +67,7 @@ func (e *Engine) created(t *kmsg.CreateTopicsResponseTopic, validated bool) {
 	switch t.ErrorCode {
 	case 0:
 		if !validated {
+			e.policies.forget(t.Topic)
 			e.topics.add(t.Topic, t.TopicID, int(t.NumPartitions))
 		}
 	case kerr.TopicAlreadyExists.Code:
@@ -257,8 +258,10 @@ func (e *Engine) deleted(topics []kmsg.DeleteTopicsResponseTopic) {
 		switch t.ErrorCode {
 		case 0:
 			if t.Topic != nil {
+				e.policies.forget(*t.Topic)
 				e.topics.remove(*t.Topic)
 			} else if name, ok := e.topics.name(t.TopicID); ok {
+				e.policies.forget(name)
 				e.topics.remove(name)
 			}
 		case kerr.UnknownTopicOrPartition.Code:

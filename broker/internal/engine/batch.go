@@ -74,9 +74,9 @@ func (j *batches) check(b []byte, version int16, budget *int64) verdict {
 		return verdict{kerr.InvalidRecord, "A transactional record batch has no producer id."}
 	}
 	if codec != codecNone {
-		return j.inflaters.check(b[batchHeader:], codec, count, budget)
+		return j.inflaters.check(b[batchHeader:], codec, count, budget, checkRecord)
 	}
-	if !walkRecords(b[batchHeader:], count) {
+	if !walkRecords(b[batchHeader:], count, checkRecord) {
 		return verdict{kerr.InvalidRecord, "The records do not match the batch that holds them."}
 	}
 	return verdict{}
@@ -103,14 +103,35 @@ func checkBatchFrame(b []byte) verdict {
 	return verdict{}
 }
 
+// recordRule judges one record without its length; offset is which of its batch it is.
+type recordRule func(record []byte, offset int32) bool
+
+// keyed tells whether all records of a good batch have keys.
+func (j *batches) keyed(b []byte) bool {
+	codec := binary.BigEndian.Uint16(b[batchAttributesAt:]) & attrCodec
+	count := int32(binary.BigEndian.Uint32(b[batchCountAt:]))
+	if codec == codecNone {
+		return walkRecords(b[batchHeader:], count, hasKey)
+	}
+	budget := int64(maxInflatedRequest)
+	return j.inflaters.check(b[batchHeader:], codec, count, &budget, hasKey).err == nil
+}
+
+func hasKey(record []byte, _ int32) bool {
+	r := varints{b: record[1:]}
+	r.next() // timestamp delta
+	r.next() // offset delta
+	return r.next() >= 0
+}
+
 // walkRecords tells whether b is count records with the offsets 0, 1, 2 …
-func walkRecords(b []byte, count int32) bool {
+func walkRecords(b []byte, count int32, good recordRule) bool {
 	for i := range count {
 		length, n := binary.Varint(b)
 		if n <= 0 || length < 0 || length > int64(len(b)-n) {
 			return false
 		}
-		if !checkRecord(b[n:n+int(length)], i) {
+		if !good(b[n:n+int(length)], i) {
 			return false
 		}
 		b = b[n+int(length):]

@@ -245,7 +245,7 @@ func admitDescribeConfigs(_ *Engine, req *kmsg.DescribeConfigsRequest) (passage,
 }
 
 // admitAlterConfigs checks names and values of topics' and groups' configs, which the data plane takes on trust.
-func admitAlterConfigs(_ *Engine, req *kmsg.AlterConfigsRequest) (passage, error) {
+func admitAlterConfigs(e *Engine, req *kmsg.AlterConfigsRequest) (passage, error) {
 	out := *req
 	out.Resources = make([]kmsg.AlterConfigsRequestResource, 0, len(req.Resources))
 	refused := map[int]kmsg.AlterConfigsResponseResource{}
@@ -269,6 +269,9 @@ func admitAlterConfigs(_ *Engine, req *kmsg.AlterConfigsRequest) (passage, error
 	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
 		r, _ := resp.(*kmsg.AlterConfigsResponse)
 		r.Resources = interleave(len(req.Resources), refused, r.Resources)
+		for i := range r.Resources {
+			e.policies.forget(r.Resources[i].ResourceName)
+		}
 		return r, nil
 	}}, nil
 }
@@ -302,6 +305,9 @@ func admitIncrementalAlterConfigs(e *Engine, req *kmsg.IncrementalAlterConfigsRe
 	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
 		r, _ := resp.(*kmsg.IncrementalAlterConfigsResponse)
 		r.Resources = interleave(len(req.Resources), refused, r.Resources)
+		for i := range r.Resources {
+			e.policies.forget(r.Resources[i].ResourceName)
+		}
 		if err := e.groups.alter(req, r); err != nil {
 			return nil, fmt.Errorf("keep group configs: %w", err)
 		}

@@ -59,6 +59,7 @@ type Engine struct {
 	topics   topics
 	batches  batches
 	groups   groupConfigs
+	policies policies
 	rules    map[int16]rule
 	versions map[int16]VersionRange
 

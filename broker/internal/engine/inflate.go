@@ -42,11 +42,11 @@ type inflaters struct {
 }
 
 // check judges packed records: whether they are what their batch says and no larger than budget, which it uses up.
-func (p *inflaters) check(packed []byte, codec uint16, count int32, budget *int64) verdict {
+func (p *inflaters) check(packed []byte, codec uint16, count int32, budget *int64, good recordRule) verdict {
 	src, done, err := p.open(packed, codec)
 	if err == nil {
 		defer done()
-		err = p.walk(src, count, budget)
+		err = p.walk(src, count, budget, good)
 	}
 	switch {
 	case err == nil:
@@ -109,7 +109,7 @@ func (p *inflaters) open(packed []byte, codec uint16) (src io.Reader, done func(
 }
 
 // walk reads count records and then the end from src.
-func (p *inflaters) walk(src io.Reader, count int32, budget *int64) error {
+func (p *inflaters) walk(src io.Reader, count int32, budget *int64, good recordRule) error {
 	allowed := min(*budget, maxInflated) + 1
 	limit := &io.LimitedReader{R: src, N: allowed}
 	defer func() { *budget = max(0, *budget-(allowed-limit.N)) }()
@@ -122,14 +122,14 @@ func (p *inflaters) walk(src io.Reader, count int32, budget *int64) error {
 		r.Reset(nil)
 		p.buffers.Put(r)
 	}()
-	err := walkFrom(r, limit, count)
+	err := walkFrom(r, limit, count, good)
 	if err != nil && limit.N <= 0 {
 		return errInflated
 	}
 	return err
 }
 
-func walkFrom(r *bufio.Reader, limit *io.LimitedReader, count int32) error {
+func walkFrom(r *bufio.Reader, limit *io.LimitedReader, count int32, good recordRule) error {
 	bad := errors.New("the records do not match their batch")
 	var record []byte
 	for i := range count {
@@ -146,7 +146,7 @@ func walkFrom(r *bufio.Reader, limit *io.LimitedReader, count int32) error {
 		if record, err = readGrowing(r, record[:0], int(length)); err != nil {
 			return err
 		}
-		if !checkRecord(record, i) {
+		if !good(record, i) {
 			return bad
 		}
 	}

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"fmt"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -17,6 +19,19 @@ func admitProduce(e *Engine, req *kmsg.ProduceRequest) (passage, error) {
 	if n > maxElements {
 		return passage{}, refuse(req, kerr.InvalidRequest, "too many elements")
 	}
+	question, since := e.askPolicies(req)
+	if question == nil {
+		return e.admitBatches(req)
+	}
+	return passage{req: question, then: func(resp kmsg.Response) (passage, error) {
+		described, _ := resp.(*kmsg.DescribeConfigsResponse)
+		e.policies.learn(since, described)
+		return e.admitBatches(req)
+	}}, nil
+}
+
+// admitBatches judges the batches of a request whose topics are known.
+func (e *Engine) admitBatches(req *kmsg.ProduceRequest) (passage, error) {
 	out := *req
 	if out.Acks == 0 {
 		out.Acks = 1
@@ -44,7 +59,7 @@ func admitProduce(e *Engine, req *kmsg.ProduceRequest) (passage, error) {
 			ids[name] = t.TopicID
 			t.TopicID = [16]byte{}
 		}
-		good, bad := e.batches.sift(t.Partitions, req.Version, &budget)
+		good, bad := e.batches.sift(&t, req.Version, &budget, e.policies.compacted(t.Topic))
 		if len(bad) > 0 {
 			refused = append(refused, kmsg.ProduceResponseTopic{Topic: t.Topic, TopicID: ids[t.Topic], Partitions: bad})
 		}
@@ -72,10 +87,14 @@ func admitProduce(e *Engine, req *kmsg.ProduceRequest) (passage, error) {
 const firstProduceByID = 13
 
 // sift parts the batches that may pass from the answers to the others. It allocates nothing when all are good.
-func (j *batches) sift(all []kmsg.ProduceRequestTopicPartition, version int16, budget *int64) (good []kmsg.ProduceRequestTopicPartition, bad []kmsg.ProduceResponseTopicPartition) {
+func (j *batches) sift(t *kmsg.ProduceRequestTopic, version int16, budget *int64, compacted bool) (good []kmsg.ProduceRequestTopicPartition, bad []kmsg.ProduceResponseTopicPartition) {
+	all := t.Partitions
 	good = all
 	for i := range all {
 		v := j.check(all[i].Records, version, budget)
+		if compacted && v.err == nil && !j.keyed(all[i].Records) {
+			v = verdict{kerr.InvalidRecord, fmt.Sprintf("Compacted topic cannot accept message without key in topic partition %s-%d.", t.Topic, all[i].Partition)}
+		}
 		if v.err == nil {
 			if bad != nil {
 				good = append(good, all[i])
