@@ -52,8 +52,8 @@ func TestAFailedSpecLeavesWhatIsKnownOfItAndItsLab(t *testing.T) {
 	}
 	g.Expect(spec.Lab).NotTo(BeEmpty(), "%+v", spec)
 	t.Cleanup(func() {
-		if err := netlab.Down(context.Background(), spec.Lab, netlab.Options{}); err != nil { //nolint:usetesting // a test's context has ended when it is cleaned up
-			t.Errorf("take down the lab that was kept: %v", err)
+		if left := netlab.Down(context.Background(), spec.Lab, netlab.Options{}); left != nil { //nolint:usetesting // a test's context has ended when it is cleaned up
+			t.Errorf("take down the lab that was kept: %v", left)
 		}
 	})
 	g.Expect(spec.Message).To(Equal("on purpose"), "nothing else may be wrong")
