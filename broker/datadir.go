@@ -30,6 +30,9 @@ func openDataDir(path, cluster string, node int32) (*dataDir, error) {
 	if err := os.MkdirAll(path, 0o750); err != nil {
 		return nil, fmt.Errorf("make log directory: %w", err)
 	}
+	if err := onlyOurs(path); err != nil {
+		return nil, err
+	}
 	lock, err := os.OpenFile(filepath.Join(path, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock log directory: %w", err)
@@ -43,6 +46,24 @@ func openDataDir(path, cluster string, node int32) (*dataDir, error) {
 		return nil, errors.Join(err, d.release())
 	}
 	return d, nil
+}
+
+// onlyOurs refuses a directory that holds anything which no broker of ours has made, above all the one of a real Kafka:
+// its meta.properties looks like ours.
+func onlyOurs(path string) error {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return fmt.Errorf("read log directory: %w", err)
+	}
+	for _, e := range entries {
+		switch e.Name() {
+		case metaFile, ".lock", "data", "metadata", "lost+found":
+		default:
+			return fmt.Errorf("log directory %s holds %s, which is not brokerlab's (is it a Kafka's?): give log.dirs a directory of its own",
+				path, strconv.Quote(e.Name()))
+		}
+	}
+	return nil
 }
 
 // claim reads meta.properties, or writes it into a directory that has none.
