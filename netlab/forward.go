@@ -27,7 +27,7 @@ func expose(ctx context.Context, port uint16) (net.Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
-		return nil, fmt.Errorf("expose port %d: %w", port, err)
+		return nil, fmt.Errorf("expose port %d: %w (choose another port under expose:, or see who has it by ss -ltnp)", port, err)
 	}
 	return l, nil
 }

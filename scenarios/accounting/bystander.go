@@ -10,7 +10,6 @@ import (
 
 	"github.com/brokerlab/brokerlab/internal/kernel"
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
-	"github.com/brokerlab/brokerlab/scenarios/report"
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
@@ -42,10 +41,6 @@ var _ = Describe("The kernel's count", Label("accounting"), func() {
 			for _, r := range f.Up() {
 				served[r.Group]++
 			}
-			report.Attach(report.Figure{
-				Name: "median TLS handshake", Value: float64(f.Latencies()[fleet.TLSLatency].ValueAtQuantile(50)), Unit: "µs",
-				Note: map[string]string{"": "counted", "bpf": "not counted"}[off],
-			})
 			return served
 		}
 		Expect(serve("")).To(Equal(serve("bpf")))
