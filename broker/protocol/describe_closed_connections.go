@@ -38,6 +38,7 @@ type DescribeClosedConnectionsResponse struct {
 	Incarnation    int64 // of the broker: after a restart it counts from 0 again
 	Sequence       int64 // how many have ended since it started, whatever the filters
 	Capacity       int32 // how many of them it remembers at most
+	CompleteSince  int64 // what ended later than this it remembers completely; 0: it has forgotten none
 	Time           int64 // of the answer, by the broker's clock: milliseconds since 1970
 	Connections    []DescribeClosedConnectionsResponseConnection
 
@@ -91,6 +92,7 @@ func (v *DescribeClosedConnectionsResponse) fields(c *codec) {
 	c.int64(&v.Incarnation)
 	c.int64(&v.Sequence)
 	c.int32(&v.Capacity)
+	c.int64(&v.CompleteSince)
 	c.int64(&v.Time)
 	array(c, &v.Connections, leastClosedConnection, (*DescribeClosedConnectionsResponseConnection).fields)
 	c.tags(&v.UnknownTags)

@@ -183,10 +183,10 @@ func TestOwnMessagesKeepTheirBytes(t *testing.T) {
 		"00"+"00")
 
 	closed := NewPtrDescribeClosedConnectionsResponse()
-	closed.NodeID, closed.Incarnation, closed.Sequence, closed.Capacity, closed.Time = 1, 2, 3, 4, 5
+	closed.NodeID, closed.Incarnation, closed.Sequence, closed.Capacity, closed.CompleteSince, closed.Time = 1, 2, 3, 4, 6, 5
 	closed.Connections = []DescribeClosedConnectionsResponseConnection{{Sequence: 3, Reason: "idle", ClientPort: 7, ClosedAt: 8}}
 	check(t, "DescribeClosedConnections response", closed, "00000000"+"0000"+"00"+"00000001"+"0000000000000002"+"0000000000000003"+"00000004"+
-		"0000000000000005"+"02"+"0000000000000003"+"01"+"01"+"01"+"01"+"00000007"+"01"+"01"+"01"+"01"+"00"+"0000000000000000"+"0000000000000008"+
+		"0000000000000006"+"0000000000000005"+"02"+"0000000000000003"+"01"+"01"+"01"+"01"+"00000007"+"01"+"01"+"01"+"01"+"00"+"0000000000000000"+"0000000000000008"+
 		"05"+hex.EncodeToString([]byte("idle"))+strings.Repeat("0000000000000000", 2)+"00"+"00")
 
 	kernel := NewPtrDescribeKernelResponse()

@@ -38,8 +38,11 @@ func describeClosedConnections(
 		resp.ErrorCode, resp.ErrorMessage = kerr.InvalidRequest.Code, &why
 		return resp, nil
 	}
-	all, latest := q.server.o.Closed(uint64(req.AfterSequence))
+	all, latest, complete := q.server.o.Closed(uint64(req.AfterSequence))
 	resp.Incarnation, resp.Sequence, resp.Capacity, resp.Time = q.server.incarnation, int64(latest), network.ClosedKept, time.Now().UnixMilli()
+	if !complete.IsZero() {
+		resp.CompleteSince = complete.UnixMilli()
+	}
 	for i := range all {
 		if c := &all[i]; f.passesClosed(c) && (only == "" || c.Reason.String() == only) {
 			resp.Connections = append(resp.Connections, closedRow(c))

@@ -47,7 +47,7 @@ type Options struct {
 	Connections func() iter.Seq[*network.Conn]
 	Counts      func() []network.ListenerCounts
 	// Closed copies what is remembered of the connections that ended after that of a sequence number.
-	Closed func(after uint64) (all []network.Closed, latest uint64)
+	Closed func(after uint64) (all []network.Closed, latest uint64, complete time.Time)
 	// Unsent is how many bytes of answers clients have not taken yet.
 	Unsent func() int64
 	Kernel Kernel // nil: the kernel counts nothing

@@ -65,23 +65,26 @@ func (r *closedRing) add(c *Closed) {
 }
 
 // after copies what is remembered from after a sequence number on, the oldest first.
-func (r *closedRing) after(sequence uint64) (all []Closed, latest uint64) {
+func (r *closedRing) after(sequence uint64) (all []Closed, latest uint64, complete time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	first := sequence
 	if r.sequence > ClosedKept {
+		complete = r.kept[r.sequence%ClosedKept].At
 		first = max(first, r.sequence-ClosedKept)
 	}
 	for s := first; s < r.sequence; s++ {
 		all = append(all, r.kept[s%ClosedKept])
 	}
-	return all, r.sequence
+	return all, r.sequence, complete
 }
 
 // ClosedConnections copies what is remembered of the connections that ended
 // after the one of the given sequence number, the oldest first: of the last
 // [ClosedKept]. latest counts all that have ended since the server was made.
-func (s *Server) ClosedConnections(after uint64) (all []Closed, latest uint64) {
+// What ended later than complete is remembered completely; it is the zero time
+// while nothing is forgotten.
+func (s *Server) ClosedConnections(after uint64) (all []Closed, latest uint64, complete time.Time) {
 	return s.ended.after(after)
 }
 

@@ -9,7 +9,7 @@ import (
 func TestTheRingRemembersTheLastThatEndedInOrder(t *testing.T) {
 	t.Parallel()
 	var r closedRing
-	if all, latest := r.after(0); len(all) != 0 || latest != 0 {
+	if all, latest, complete := r.after(0); len(all) != 0 || latest != 0 || !complete.IsZero() {
 		t.Errorf("after(0) of nothing = %d entries, %d", len(all), latest)
 	}
 	const more = 10
@@ -19,7 +19,10 @@ func TestTheRingRemembersTheLastThatEndedInOrder(t *testing.T) {
 	for _, test := range []struct{ after, first uint64 }{
 		{0, more + 1}, {more, more + 1}, {more + 5, more + 6}, {ClosedKept + more, 0}, {1 << 40, 0},
 	} {
-		all, latest := r.after(test.after)
+		all, latest, complete := r.after(test.after)
+		if complete.IsZero() {
+			t.Errorf("after(%d) has forgotten nothing, want the time of the oldest", test.after)
+		}
 		if latest != ClosedKept+more {
 			t.Errorf("after(%d) counts %d, want %d", test.after, latest, ClosedKept+more)
 		}

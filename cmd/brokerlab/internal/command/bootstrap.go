@@ -11,10 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/brokerlab/brokerlab/broker/admin"
-	"github.com/brokerlab/brokerlab/broker/protocol"
 )
 
 // How the commands introduce themselves to brokers (KIP-511).
@@ -46,52 +44,18 @@ func addBootstrap(c *cobra.Command, o *bootstrapOptions) {
 // withCluster calls f with a client of the cluster, whose calls end when the time of a call is over. What the properties
 // file says in vain goes to standard error.
 func (o *bootstrapOptions) withCluster(ctx context.Context, env Env, f func(context.Context, *admin.Client) error) error {
-	seeds, err := parseBootstrap(o.servers)
+	cl, err := o.open(env)
 	if err != nil {
 		return err
 	}
-	config, err := admin.NewClientConfig(nil)
-	if o.config != "" {
-		config, err = admin.LoadClientConfig(o.config)
-	}
-	if err != nil {
-		return err
-	}
-	for _, w := range config.Warnings {
-		_, err = fmt.Fprintf(env.Stderr, "brokerlab: %s: %s\n", o.config, w)
-		if err != nil {
-			return err
-		}
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, config.CallTimeout, fmt.Errorf("no answer within %v", config.CallTimeout))
-	defer cancel()
-	keys := protocol.DefaultKeys()
-	if o.listKey != 0 {
-		keys.ListClientConnections = o.listKey
-	}
-	options := []kgo.Opt{
-		kgo.ClientID(softwareName), // unless the file has one
-		kgo.SeedBrokers(seeds...),
-		kgo.SoftwareNameAndVersion(softwareName, softwareVersion),
-		kgo.RequestRetries(2),
-		kgo.BrokerMaxReadBytes(longestAnswer),
-		admin.Versions(keys),
-	}
-	cl, err := kgo.NewClient(append(options, config.Options...)...)
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
+	defer cl.kgo.Close()
 	if isTerminal(env.Stderr) {
 		waiting := time.AfterFunc(quiet, func() {
-			_, _ = fmt.Fprintf(env.Stderr, "waiting for %s, at most %v\n", strings.Join(seeds, ", "), config.CallTimeout)
+			_, _ = fmt.Fprintf(env.Stderr, "waiting for %s, at most %v\n", o.servers, cl.timeout)
 		})
 		defer waiting.Stop()
 	}
-	err = f(ctx, admin.New(cl, admin.WithKeys(keys)))
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-	}
+	err = cl.call(ctx, func(ctx context.Context) error { return f(ctx, cl.admin) })
 	if o.config == "" && len(splitBrokerErrors(err)) == 0 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
 		return fmt.Errorf("%w: does the listener want TLS or SASL? --command-config takes a client.properties file", err)
 	}

@@ -16,6 +16,7 @@ import (
 // connectionsOptions are the flags of brokerlab connections list.
 type connectionsOptions struct {
 	bootstrapOptions
+	orderOptions
 
 	principal     string
 	clientAddress string
@@ -24,6 +25,10 @@ type connectionsOptions struct {
 	software      string
 	nodes         []int32
 	wide          bool
+	closed        bool
+	reason        string // with closed
+	groupBy       string
+	subnetPrefix  string
 	format        format
 }
 
@@ -33,7 +38,7 @@ func newConnections(env Env) *cobra.Command {
 		Short: "Who is connected to a cluster right now",
 		Args:  cobra.NoArgs,
 	}
-	c.AddCommand(newConnectionsList(env))
+	c.AddCommand(newConnectionsList(env), newConnectionsWatch(env))
 	return c
 }
 
@@ -51,24 +56,37 @@ brokers, and all that are given must match. A "-" stands for what a broker does 
 With --wide the list is brokerlab's own and comes with everything that the broker and the kernel know of each
 connection, every fact under the name of its source: broker, tls, sasl or kernel.
 
+With --group-by connections are counted by what they have in common, the fullest group first, with how many opened and
+closed in the last minute and how long those that closed had lasted.
+
+With --closed the list is of the connections that ended last, the latest first, each with its reason: a broker remembers
+4,096. Connections that were refused are among them.
+
+--sort takes the names of the table's columns in lower case; with --wide also client-id, state, idle, in, out, rtt and
+certificate-until, with --closed also closed-at, lasted, reason, in and out, and with --group-by group, connections,
+opened, closed and lifetime.
+
 Needs DESCRIBE on the cluster. Exit status: 0 when every broker answered, else 1; the connections of those that did are
 printed, and an error of each that did not goes to standard error.`,
 		Example: `  brokerlab connections list --bootstrap-server localhost:9092
   brokerlab connections list --bootstrap-server localhost:9092 --principal User:alice
   brokerlab connections list --bootstrap-server localhost:9092 --wide --client-address 127.0.0.0/8
+  brokerlab connections list --bootstrap-server localhost:9092 --sort port:desc --limit 10
+  brokerlab connections list --bootstrap-server localhost:9092 --group-by subnet
+  brokerlab connections list --bootstrap-server localhost:9092 --closed --limit 20
   brokerlab connections list --bootstrap-server localhost:9092 --format json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runConnectionsList(c, env, &o) },
 	}
 	addBootstrap(c, &o.bootstrapOptions)
 	addListFilters(c, &o)
+	addOwnFilters(c, &o)
+	addOrder(c, &o.orderOptions, 0)
+	addGrouping(c, &o, "")
 	f := c.Flags()
-	f.StringVar(&o.protocol, "protocol", "", "only connections of this security `protocol` (with --wide)")
-	f.StringVar(&o.software, "software", "", "only clients of this software `name` (with --wide)")
-	f.Int32SliceVar(&o.nodes, "node", nil, "ask only the broker of this `id`; may be repeated")
-	f.Int16Var(&o.listKey, "api-key", 0, "the API `key` of ListClientConnections on brokers that moved it (list.client.connections.api.key)")
-	f.Lookup("node").DefValue = "" // all
 	f.BoolVar(&o.wide, "wide", false, "show all that is known of each connection, with its source")
+	f.BoolVar(&o.closed, "closed", false, "list the connections that ended last, with the reason")
+	f.StringVar(&o.reason, "reason", "", "only connections that ended for this `reason`, such as client_reset (with --closed)")
 	addFormat(c, &o.format)
 	return c
 }
@@ -81,6 +99,16 @@ func addListFilters(c *cobra.Command, o *connectionsOptions) {
 	f.StringVar(&o.listener, "listener", "", "only connections to the listener of this `NAME`")
 }
 
+// addOwnFilters gives c the filters of brokerlab's own lists, and which broker to ask.
+func addOwnFilters(c *cobra.Command, o *connectionsOptions) {
+	f := c.Flags()
+	f.StringVar(&o.protocol, "protocol", "", "only connections of this security `protocol`; see --wide")
+	f.StringVar(&o.software, "software", "", "only clients of this software `name`; see --wide")
+	f.Int32SliceVar(&o.nodes, "node", nil, "ask only the broker of this `id`; may be repeated")
+	f.Int16Var(&o.listKey, "api-key", 0, "the API `key` of ListClientConnections on brokers that moved it (list.client.connections.api.key)")
+	f.Lookup("node").DefValue = "" // all
+}
+
 // widePage is how many connections a page of --wide asks for: each page costs the broker a look at every socket.
 const widePage = 10_000
 
@@ -88,28 +116,52 @@ func runConnectionsList(c *cobra.Command, env Env, o *connectionsOptions) error 
 	if err := o.validate(c); err != nil {
 		return err
 	}
+	switch {
+	case o.closed:
+		return o.runClosed(c, env)
+	case o.groupBy != "":
+		return o.runGroups(c, env)
+	case o.wide:
+		return o.runWide(c, env)
+	}
+	order, err := arrange(&o.orderOptions, listColumns(func(r *admin.ClientConnection) admin.ClientConnection { return *r }))
+	if err != nil {
+		return err
+	}
+	f := o.filter(c)
 	return o.withCluster(c.Context(), env, func(ctx context.Context, cl *admin.Client) error {
-		if o.wide {
-			rows, err := cl.DescribeConnections(ctx, admin.DescribeFilter{
-				Principal: given(c, "principal", o.principal),
-				Address:   given(c, "client-address", o.clientAddress),
-				Listener:  given(c, "listener", o.listener),
-				Protocol:  given(c, "protocol", o.protocol),
-				Software:  given(c, "software", o.software),
-				Kernel:    true,
-				PageSize:  widePage,
-				Nodes:     o.nodes,
-			})
-			return printed(env, err, func() error { return o.printWide(env, rows, err) })
-		}
-		rows, err := cl.ListClientConnections(ctx, admin.ListFilter{
-			Principal:     given(c, "principal", o.principal),
-			ClientAddress: given(c, "client-address", o.clientAddress),
-			Listener:      given(c, "listener", o.listener),
-			Nodes:         o.nodes,
-		})
-		return printed(env, err, func() error { return o.printList(env, rows, err) })
+		rows, err := openConnections(ctx, cl, f)
+		total := len(rows)
+		rows = order(rows)
+		return printed(env, err, func() error { return o.printList(env, rows, total, err) })
 	})
+}
+
+func (o *connectionsOptions) runWide(c *cobra.Command, env Env) error {
+	order, err := arrange(&o.orderOptions, wideColumns())
+	if err != nil {
+		return err
+	}
+	f := o.filter(c)
+	f.Kernel, f.PageSize = true, widePage
+	return o.withCluster(c.Context(), env, func(ctx context.Context, cl *admin.Client) error {
+		rows, err := cl.DescribeConnections(ctx, f)
+		total := len(rows)
+		rows = order(rows)
+		return printed(env, err, func() error { return o.printWide(env, rows, total, err) })
+	})
+}
+
+// filter is what the command line asks for; what it does not have is nil.
+func (o *connectionsOptions) filter(c *cobra.Command) admin.DescribeFilter {
+	return admin.DescribeFilter{
+		Principal: given(c, "principal", o.principal),
+		Address:   given(c, "client-address", o.clientAddress),
+		Listener:  given(c, "listener", o.listener),
+		Protocol:  given(c, "protocol", o.protocol),
+		Software:  given(c, "software", o.software),
+		Nodes:     o.nodes,
+	}
 }
 
 // validate refuses filters that no connection can match by their form, and what only --wide can do.
@@ -129,7 +181,13 @@ func (o *connectionsOptions) validate(c *cobra.Command) error {
 	if o.protocol != "" && !slices.Contains(protocols, strings.ToUpper(o.protocol)) {
 		problems = append(problems, fmt.Errorf("--protocol: %q is none of %s", o.protocol, strings.Join(protocols, ", ")))
 	}
-	if o.wide {
+	if o.closed && o.groupBy != "" {
+		problems = append(problems, errors.New("--closed and --group-by are two lists: ask for one"))
+	}
+	if o.reason != "" && !o.closed {
+		problems = append(problems, errors.New("--reason needs --closed: an open connection has none"))
+	}
+	if o.wide || o.closed || o.groupBy != "" {
 		return errors.Join(problems...)
 	}
 	for _, name := range []string{"protocol", "software"} {

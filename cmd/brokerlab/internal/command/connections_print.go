@@ -20,6 +20,7 @@ const unknown = "-"
 // jsonList is the document of --format json. Errors are those of brokers that did not answer.
 type jsonList[T any] struct {
 	Connections []T         `json:"connections"`
+	Total       *int        `json:"total,omitempty"` // connections before --limit, where that has left some out
 	Errors      []jsonError `json:"errors"`
 }
 
@@ -45,9 +46,9 @@ type jsonConnection struct {
 }
 
 // printList prints the list of KIP-1329.
-func (o *connectionsOptions) printList(env Env, rows []admin.ClientConnection, err error) error {
+func (o *connectionsOptions) printList(env Env, rows []admin.ClientConnection, total int, err error) error {
 	if o.format == formatJSON {
-		list := jsonList[jsonConnection]{Connections: make([]jsonConnection, len(rows)), Errors: jsonErrors(err)}
+		list := jsonList[jsonConnection]{Connections: make([]jsonConnection, len(rows)), Total: cutTotal(len(rows), total), Errors: jsonErrors(err)}
 		for i := range rows {
 			list.Connections[i] = jsonOf(&rows[i])
 		}
@@ -68,7 +69,10 @@ func (o *connectionsOptions) printList(env Env, rows []admin.ClientConnection, e
 			return err
 		}
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return noteCut(env, len(rows), total, "connections")
 }
 
 func jsonOf(r *admin.ClientConnection) jsonConnection {
@@ -138,9 +142,9 @@ type jsonKernel struct {
 }
 
 // printWide prints all that is known of each connection, one block each.
-func (o *connectionsOptions) printWide(env Env, rows []admin.Connection, err error) error {
+func (o *connectionsOptions) printWide(env Env, rows []admin.Connection, total int, err error) error {
 	if o.format == formatJSON {
-		list := jsonList[jsonWide]{Connections: make([]jsonWide, len(rows)), Errors: jsonErrors(err)}
+		list := jsonList[jsonWide]{Connections: make([]jsonWide, len(rows)), Total: cutTotal(len(rows), total), Errors: jsonErrors(err)}
 		for i := range rows {
 			list.Connections[i] = jsonWideOf(&rows[i])
 		}
@@ -150,20 +154,58 @@ func (o *connectionsOptions) printWide(env Env, rows []admin.Connection, err err
 	for i := range rows {
 		writeBlock(w, &rows[i])
 	}
-	return w.Flush() // remembers the first error
+	if err := w.Flush(); err != nil { // remembers the first error
+		return err
+	}
+	return noteCut(env, len(rows), total, "connections")
+}
+
+// listedOf is a connection in the shape of KIP-1329.
+func listedOf(r *admin.Connection) admin.ClientConnection {
+	return admin.ClientConnection{
+		NodeID: r.NodeID,
+		ListClientConnectionsResponseConnection: protocol.ListClientConnectionsResponseConnection{
+			ConnectionID: r.ConnectionID, Principal: r.Principal, PrincipalType: r.PrincipalType, ClientAddress: r.ClientAddress,
+			ClientPort: r.ClientPort, ListenerName: r.ListenerName, SecurityProtocol: r.SecurityProtocol,
+			SoftwareName: r.SoftwareName, SoftwareVersion: r.SoftwareVersion, ConnectedSince: r.ConnectedSince,
+		},
+	}
+}
+
+// wideColumns are what --wide can be sorted by.
+func wideColumns() []column[admin.Connection] {
+	return append(
+		listColumns(listedOf),
+		by("client-id", func(r *admin.Connection) string {
+			if r.ClientID == nil {
+				return ""
+			}
+			return *r.ClientID
+		}),
+		by("state", func(r *admin.Connection) string { return r.State }),
+		by("idle", func(r *admin.Connection) int64 { return r.IdleMillis }),
+		by("in", func(r *admin.Connection) int64 { return r.BytesIn }),
+		by("out", func(r *admin.Connection) int64 { return r.BytesOut }),
+		by("rtt", func(r *admin.Connection) int64 {
+			if r.Kernel == nil {
+				return 0
+			}
+			return r.Kernel.RTTMicros
+		}),
+		by("certificate-until", func(r *admin.Connection) int64 {
+			if r.TLS == nil {
+				return 0
+			}
+			return r.TLS.PeerNotAfter
+		}),
+	)
 }
 
 func jsonWideOf(r *admin.Connection) jsonWide {
+	listed := listedOf(r)
 	row := jsonWide{
-		jsonConnection: jsonOf(&admin.ClientConnection{
-			NodeID: r.NodeID,
-			ListClientConnectionsResponseConnection: protocol.ListClientConnectionsResponseConnection{
-				ConnectionID: r.ConnectionID, Principal: r.Principal, PrincipalType: r.PrincipalType, ClientAddress: r.ClientAddress,
-				ClientPort: r.ClientPort, ListenerName: r.ListenerName, SecurityProtocol: r.SecurityProtocol,
-				SoftwareName: r.SoftwareName, SoftwareVersion: r.SoftwareVersion, ConnectedSince: r.ConnectedSince,
-			},
-		}),
-		LocalAddress: r.LocalAddress, LocalPort: r.LocalPort, ClientID: r.ClientID, State: r.State,
+		jsonConnection: jsonOf(&listed),
+		LocalAddress:   r.LocalAddress, LocalPort: r.LocalPort, ClientID: r.ClientID, State: r.State,
 		LastActive: timestamp(r.LastActive), IdleMillis: r.IdleMillis, BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		SocketCookie: r.SocketCookie, KernelSource: r.KernelSource, KernelWhy: r.KernelWhy,
 	}

@@ -32,15 +32,19 @@ func run(t *testing.T, args ...string) ran {
 type listing struct {
 	rows []protocol.ListClientConnectionsResponseConnection
 	wide []protocol.DescribeConnectionsResponseConnection
+	gone []protocol.DescribeClosedConnectionsResponseConnection
 	code int16
 	why  string
 	last kmsg.Request
 }
 
+// gonePast is when such a broker answers about closed connections.
+const gonePast = 1_790_000_100_000
+
 func (l *listing) broker(node int32) *admintest.Broker {
 	return &admintest.Broker{
 		NodeID: node,
-		Keys:   []int16{protocol.DefaultListClientConnectionsKey, protocol.DefaultDescribeConnectionsKey},
+		Keys:   []int16{protocol.DefaultListClientConnectionsKey, protocol.DefaultDescribeConnectionsKey, protocol.DefaultDescribeClosedKey},
 		Handle: func(req kmsg.Request) kmsg.Response {
 			l.last = req
 			switch resp := req.ResponseKind().(type) {
@@ -49,6 +53,10 @@ func (l *listing) broker(node int32) *admintest.Broker {
 				return resp
 			case *protocol.DescribeConnectionsResponse:
 				resp.ErrorCode, resp.Connections, resp.KernelSource, resp.KernelWhy = l.code, l.wide, "full", l.why
+				return resp
+			case *protocol.DescribeClosedConnectionsResponse:
+				resp.ErrorCode, resp.Connections, resp.NodeID, resp.Time = l.code, l.gone, node, gonePast
+				resp.Sequence, resp.Capacity = int64(len(l.gone)), 4
 				return resp
 			}
 			return nil
@@ -264,7 +272,7 @@ func TestPropertiesThatMeanNothingAreWarnedOf(t *testing.T) {
 // Every example of --help is a command line that works against a broker on port 9092.
 func TestExamplesWorkAsTheyStand(t *testing.T) {
 	c := admintest.Start(t, new(listing).broker(1))
-	for _, name := range [][]string{{"brokerlab", "connections", "list"}, {"kafka-client-connections.sh"}} {
+	for _, name := range [][]string{{"brokerlab", "connections", "list"}, {"brokerlab", "connections", "watch"}, {"kafka-client-connections.sh"}} {
 		help := run(t, append(name, "--help")...)
 		_, examples, ok := strings.Cut(help.out, "Examples:\n")
 		if !ok {

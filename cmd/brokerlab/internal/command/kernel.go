@@ -67,13 +67,23 @@ func (o *bootstrapOptions) open(env Env) (*cluster, error) {
 			return nil, err
 		}
 	}
-	cl, err := kgo.NewClient(append(config.Options,
-		kgo.SeedBrokers(seeds...), kgo.SoftwareNameAndVersion(softwareName, softwareVersion), kgo.RequestRetries(2), admin.Versions(),
-	)...)
+	keys := protocol.DefaultKeys()
+	if o.listKey != 0 {
+		keys.ListClientConnections = o.listKey
+	}
+	options := []kgo.Opt{
+		kgo.ClientID(softwareName), // unless the file has one
+		kgo.SeedBrokers(seeds...),
+		kgo.SoftwareNameAndVersion(softwareName, softwareVersion),
+		kgo.RequestRetries(2),
+		kgo.BrokerMaxReadBytes(longestAnswer),
+		admin.Versions(keys),
+	}
+	cl, err := kgo.NewClient(append(options, config.Options...)...)
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{cl, admin.New(cl), config.CallTimeout}, nil
+	return &cluster{cl, admin.New(cl, admin.WithKeys(keys)), config.CallTimeout}, nil
 }
 
 // call bounds the time of f.
