@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"html/template"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -51,10 +52,8 @@ func timelineChart(t Timeline) (template.HTML, error) {
 	opt.Legend.SeriesNames = names
 	opt.Legend.FontStyle.FontSize = fontSize
 	opt.XAxis.LabelFontStyle.FontSize = fontSize
-	for i := range opt.YAxis {
-		opt.YAxis[i].LabelFontStyle.FontSize = fontSize
-	}
-	opt.ValueFormatter = number
+	counting(opt.YAxis)
+	opt.Padding, opt.ValueFormatter = room(), number
 	return draw(func(p *charts.Painter) error { return p.LineChart(opt) })
 }
 
@@ -95,11 +94,24 @@ func latencyChart(l Latency) (template.HTML, error) {
 	opt.CategoryAxis.Labels = labels
 	opt.CategoryAxis.LabelCount = len(labels)
 	opt.CategoryAxis.LabelFontStyle.FontSize = fontSize
-	for i := range opt.ValueAxis {
-		opt.ValueAxis[i].LabelFontStyle.FontSize = fontSize
-	}
-	opt.ValueFormatter = number
+	counting(opt.ValueAxis)
+	opt.Padding, opt.ValueFormatter = room(), number
 	return draw(func(p *charts.Painter) error { return p.BarChart(opt) })
+}
+
+// counting makes axes of numbers of connections or clients: from zero, in round steps.
+func counting(axes []charts.ValueAxisOption) {
+	for i := range axes {
+		axes[i].Min = charts.Ptr(0.0)
+		axes[i].PreferNiceIntervals = charts.Ptr(true)
+		axes[i].LabelFontStyle.FontSize = fontSize
+	}
+}
+
+// room leaves some on the right, for the half of the last label that stands beside its tick.
+func room() charts.Box {
+	const all, right = 10, 36
+	return charts.Box{Top: all, Left: all, Bottom: all, Right: right, IsSet: true}
 }
 
 func draw(chart func(*charts.Painter) error) (template.HTML, error) {
@@ -114,7 +126,13 @@ func draw(chart func(*charts.Painter) error) (template.HTML, error) {
 	return template.HTML(svg), nil //nolint:gosec // the library escapes text, which a test holds it to
 }
 
-func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+// number prints a tick of a counting axis; there is no half of a connection.
+func number(v float64) string {
+	if v != math.Trunc(v) {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
 
 // micros prints a time in the unit that fits.
 func micros(us int64) string {
