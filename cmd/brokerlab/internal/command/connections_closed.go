@@ -181,10 +181,10 @@ func writeEnded(w *bufio.Writer, r *ended) {
 	if r.ClientID != nil {
 		client = shown(*r.ClientID)
 	}
-	fmt.Fprintf(w, "node %-4d %s  %s\n", r.node, id, shown(r.Principal))                                                 //nolint:errcheck // Flush returns it
-	fmt.Fprintf(w, "  closed  %s  %s  after %s  in %s  out %s\n", since(r.ClosedAt), shown(r.Reason), age(r.lifetime()), //nolint:errcheck // same
+	fmt.Fprintf(w, "node %-4d %s  %s\n", r.node, id, shown(r.Principal))
+	fmt.Fprintf(w, "  closed  %s  %s  after %s  in %s  out %s\n", since(r.ClosedAt), shown(r.Reason), age(r.lifetime()),
 		byteCount(uint64(max(r.BytesIn, 0))), byteCount(uint64(max(r.BytesOut, 0))))
-	fmt.Fprintf(w, "  broker  %s (%s)  software %s  client-id %s  since %s\n", shown(r.ListenerName), shown(r.SecurityProtocol), //nolint:errcheck // same
+	fmt.Fprintf(w, "  broker  %s (%s)  software %s  client-id %s  since %s\n", shown(r.ListenerName), shown(r.SecurityProtocol),
 		software(r.SoftwareName, r.SoftwareVersion), client, since(r.ConnectedSince))
 }
 

@@ -75,44 +75,45 @@ func arrange[T any](o *orderOptions, columns []column[T]) (arranger[T], error) {
 	if o.limit < 0 {
 		return nil, usage("--limit: must be at least 0")
 	}
-	var keys []func(a, b *T) int
-	var problems []error
-	for _, text := range o.sort {
-		name, direction, _ := strings.Cut(strings.ToLower(strings.TrimSpace(text)), ":")
-		i := slices.IndexFunc(columns, func(c column[T]) bool { return c.name == name })
-		if i < 0 {
-			problems = append(problems, fmt.Errorf("--sort: there is no column %q here, but %s", name, names(columns)))
-			continue
-		}
-		compare := columns[i].compare
-		switch direction {
-		case "", "asc":
-			keys = append(keys, compare)
-		case "desc":
-			keys = append(keys, func(a, b *T) int { return compare(b, a) })
-		default:
-			problems = append(problems, fmt.Errorf("--sort: %q is no direction of %s: use asc or desc", direction, name))
-		}
+	keys := make([]func(a, b *T) int, len(o.sort))
+	problems := make([]error, len(o.sort))
+	for i, text := range o.sort {
+		keys[i], problems[i] = sortKey(text, columns)
 	}
-	if len(problems) > 0 {
-		return nil, &ExitError{Code: 2, Err: errors.Join(problems...)}
+	if err := errors.Join(problems...); err != nil {
+		return nil, &ExitError{Code: 2, Err: err}
 	}
 	return func(rows []T) []T {
-		if len(keys) > 0 {
-			slices.SortStableFunc(rows, func(a, b T) int {
-				for _, compare := range keys {
-					if n := compare(&a, &b); n != 0 {
-						return n
-					}
+		slices.SortStableFunc(rows, func(a, b T) int {
+			for _, compare := range keys {
+				if n := compare(&a, &b); n != 0 {
+					return n
 				}
-				return 0
-			})
-		}
+			}
+			return 0
+		})
 		if o.limit > 0 && len(rows) > o.limit {
 			rows = rows[:o.limit]
 		}
 		return rows
 	}, nil
+}
+
+// sortKey reads one COLUMN[:desc].
+func sortKey[T any](text string, columns []column[T]) (func(a, b *T) int, error) {
+	name, direction, _ := strings.Cut(strings.ToLower(strings.TrimSpace(text)), ":")
+	i := slices.IndexFunc(columns, func(c column[T]) bool { return c.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("--sort: there is no column %q here, but %s", name, names(columns))
+	}
+	compare := columns[i].compare
+	switch direction {
+	case "", "asc":
+		return compare, nil
+	case "desc":
+		return func(a, b *T) int { return compare(b, a) }, nil
+	}
+	return nil, fmt.Errorf("--sort: %q is no direction of %s: use asc or desc", direction, name)
 }
 
 func names[T any](columns []column[T]) string {

@@ -65,8 +65,11 @@ func TestWideAndClosedHaveColumnsOfTheirOwnToSortBy(t *testing.T) {
 	}
 	c := admintest.Start(t, l.broker(1))
 	for _, test := range []struct{ args, first string }{
-		{"--wide --sort in:desc", "node 1    b"}, {"--wide --sort in", "node 1    a"},
-		{"--closed --wide", "node 1    b"}, {"--closed --wide --sort lasted:desc", "node 1    a"}, {"--closed --wide --sort reason", "node 1    a"},
+		{"--wide --sort in:desc", "node 1    b"},
+		{"--wide --sort in", "node 1    a"},
+		{"--closed --wide", "node 1    b"},
+		{"--closed --wide --sort lasted:desc", "node 1    a"},
+		{"--closed --wide --sort reason", "node 1    a"},
 	} {
 		got := run(t, append([]string{"brokerlab", "connections", "list", "--bootstrap-server", c.Addr(0)}, strings.Fields(test.args)...)...)
 		if got.code != 0 || !strings.HasPrefix(got.out, test.first) {
