@@ -36,7 +36,7 @@ func rules() map[int16]rule {
 		int16(kmsg.DeleteTopics):         {kept: true, admit: on(admitDeleteTopics)},
 		int16(kmsg.DeleteRecords):        {kept: true},
 		int16(kmsg.CreatePartitions):     {kept: true, admit: on(admitCreatePartitions)},
-		int16(kmsg.OffsetForLeaderEpoch): {},
+		int16(kmsg.OffsetForLeaderEpoch): {admit: on(admitOffsetForLeaderEpoch)},
 
 		int16(kmsg.InitProducerID):       {kept: true, admit: on(admitInitProducerID)},
 		int16(kmsg.AddPartitionsToTxn):   {kept: true, max: 3, admit: on(admitAddPartitionsToTxn)}, // later versions are for brokers
