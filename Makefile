@@ -8,7 +8,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || ! command -v sudo >/dev/null 2>&1 || echo
 export CGO_ENABLED ?= $(shell command -v gcc >/dev/null 2>&1 && echo 1 || echo 0)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test quick lint generate fresh unit root scenarios e2e bench docs fuzz clean FORCE
+.PHONY: help deps build demo test quick lint generate fresh unit root scenarios e2e bench docs fuzz cross release clean FORCE
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +27,7 @@ FORCE:
 demo: deps build ## run the quickstart lab and its suites, print a summary and where the report is
 	@$(SUDO) scripts/demo.sh $(BIN)
 
-test: deps lint fresh unit root scenarios e2e ## everything that CI runs
+test: deps lint fresh cross unit root scenarios e2e ## everything that CI runs
 	@scripts/skipped.sh
 
 quick: build ## the two-minute subset: vet and short unit tests
@@ -67,5 +67,11 @@ fuzz: ## run every fuzz target for FUZZTIME (20s) each
 docs: build ## print the references in docs/ from the code
 	@scripts/docs.sh docs
 
+cross: ## vet and build for Linux on arm64, build for macOS
+	@scripts/cross.sh
+
+release: ## build static binaries for Linux and macOS, amd64 and arm64, in dist/
+	@scripts/release.sh dist
+
 clean: ## remove what was built
-	rm -rf bin build reports
+	rm -rf bin build dist reports

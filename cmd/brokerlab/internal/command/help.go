@@ -2,7 +2,6 @@ package command
 
 import (
 	"errors"
-	"runtime/debug"
 	"strings"
 	"unicode/utf8"
 
@@ -82,22 +81,4 @@ func fold(text string, width int) string {
 		paragraphs[i] = b.String()
 	}
 	return strings.Join(paragraphs, "\n\n")
-}
-
-// version is the release with the commit that the binary was built from, for reports of faults.
-func version() string {
-	text := softwareVersion
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return text
-	}
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			text += " " + s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			text += " (modified)"
-		}
-	}
-	return text + " " + info.GoVersion
 }

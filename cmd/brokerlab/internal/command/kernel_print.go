@@ -1,3 +1,5 @@
+//go:build linux
+
 package command
 
 import (
@@ -15,15 +17,6 @@ import (
 
 	"github.com/brokerlab/brokerlab/broker"
 )
-
-// Prefixes by which sources are added up.
-const (
-	prefixBits4 = 24
-	prefixBits6 = 64
-)
-
-// refresh clears a terminal and goes to its upper left corner.
-const refresh = "\x1b[H\x1b[2J"
 
 // prepare leaves the asked listener only, and adds sources up by prefix.
 func (o *kernelOptions) prepare(counts []kernelCounts) {

@@ -47,6 +47,15 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
+// Prefixes by which sources are added up.
+const (
+	prefixBits4 = 24
+	prefixBits6 = 64
+)
+
+// refresh clears a terminal and goes to its upper left corner.
+const refresh = "\x1b[H\x1b[2J"
+
 // isTerminal tells whether w is a terminal: only there may output carry colour, or refresh in place.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)

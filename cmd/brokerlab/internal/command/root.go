@@ -34,6 +34,9 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
+// usage is the error of a command line that cannot be meant.
+func usage(text string) error { return &ExitError{Code: 2, Err: errors.New(text)} }
+
 // Run executes the command line args (args[0] is the name the binary was called by) and returns the exit code:
 // 0 done, 1 failed, 2 could not run; commands document codes of their own.
 func Run(ctx context.Context, args []string, env Env) int {
@@ -79,18 +82,9 @@ func finish(c *cobra.Command, env Env) *cobra.Command {
 	return c
 }
 
-// commands lists the subcommands in the order of --help.
+// commands lists the subcommands: those that only talk to brokers, and those of this system.
 func commands() []func(Env) *cobra.Command {
-	return []func(Env) *cobra.Command{
-		newBroker,
-		newLab,
-		newRun,
-		newConnections,
-		newKernel,
-		newDoctor,
-		newDocs,
-		newFleetWorker,
-	}
+	return append([]func(Env) *cobra.Command{newConnections, newVersion}, systemCommands()...)
 }
 
 // scripts maps the name of one of Kafka's scripts to the command that a link of that name is.

@@ -1,0 +1,16 @@
+package command
+
+import "github.com/spf13/cobra"
+
+// systemCommands are the subcommands that need Linux.
+func systemCommands() []func(Env) *cobra.Command {
+	return []func(Env) *cobra.Command{
+		newBroker,
+		newLab,
+		newRun,
+		newKernel,
+		newDoctor,
+		newDocs,
+		newFleetWorker,
+	}
+}
