@@ -380,6 +380,9 @@ func TestARefusedClientGetsNoByte(t *testing.T) {
 	})
 	wantEnd(t, s.dial(t), "")
 	s.wantClosed(t, ReasonPerIPLimit, 1)
+	if all, _, _ := s.ClosedConnections(0); len(all) != 1 || !all[0].Refused || all[0].ID() != "" || all[0].Remote.Port() == 0 {
+		t.Errorf("remembered = %+v, want the refused socket", all)
+	}
 	if got := s.counts(); got.Refused != 1 || got.Established != 0 {
 		t.Errorf("counts = %+v, want one refused", got)
 	}

@@ -131,7 +131,7 @@ func TestConnectionsListPrintsWhatCameBackAndFails(t *testing.T) {
 }
 
 func TestNamesOfClientsCannotSteerTheTerminal(t *testing.T) {
-	evil := "User:\x1b[2J\nroot\t\u202e\u200bx\xff\\"
+	evil := "User:\x1b[2J\nroot\t\u202e\u200bx\xff\\\u009b\x7f\U000e0041"
 	l := &listing{
 		rows: []protocol.ListClientConnectionsResponseConnection{row("a", evil, "10.0.0.5", 1, "s\x1b/1\r", 1)},
 		wide: []protocol.DescribeConnectionsResponseConnection{{
@@ -146,8 +146,16 @@ func TestNamesOfClientsCannotSteerTheTerminal(t *testing.T) {
 			args = append(args, mode)
 		}
 		got := run(t, args...)
-		if !strings.Contains(got.out, `User:\x1b[2J\nroot\t\u202e\u200bx\xff\`) {
+		if !strings.Contains(got.out, `User:\x1b[2J\nroot\t\u202e\u200bx\xff\\u009b\x7f\U000e0041`) {
 			t.Errorf("list %s escapes the principal as %q", mode, got.out)
+		}
+		var doc struct{ Connections []struct{ Principal string } }
+		asJSON := run(t, append(args, "--format", "json")...)
+		if err := json.Unmarshal([]byte(asJSON.out), &doc); err != nil || doc.Connections[0].Principal != strings.ToValidUTF8(evil, "\ufffd") {
+			t.Errorf("list %s as JSON = %v, %q", mode, err, asJSON.out)
+		}
+		if strings.ContainsAny(asJSON.out, "\x1b\t\r\u202e\u200b\u009b\x7f") {
+			t.Errorf("list %s as JSON lets through %q", mode, asJSON.out)
 		}
 		if strings.ContainsAny(got.out, "\x1b\t\r\u202e\u200b") || mode == "" && strings.Count(got.out, "\n") != 2 {
 			t.Errorf("list %s lets through %q", mode, got.out)

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -279,7 +278,7 @@ func (o *connectionsOptions) printChange(env Env, ch *change, all []group, total
 		for i := range all {
 			doc.Groups[i] = jsonGroupCount{orNull(all[i].name), all[i].connections}
 		}
-		return json.NewEncoder(env.Stdout).Encode(doc)
+		return printJSONLine(env.Stdout, doc)
 	case isTerminal(env.Stdout):
 		return o.printPicture(env.Stdout, at, ch, all, total)
 	}

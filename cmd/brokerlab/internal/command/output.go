@@ -1,10 +1,14 @@
 package command
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -42,9 +46,41 @@ func addFormat(c *cobra.Command, f *format) {
 
 // printJSON writes v indented, one document.
 func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
+	return encodeJSON(w, v, "  ")
+}
+
+// printJSONLine writes v on one line.
+func printJSONLine(w io.Writer, v any) error { return encodeJSON(w, v, "") }
+
+func encodeJSON(w io.Writer, v any, indent string) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", indent)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(escapeJSON(b.Bytes()))
+	return err
+}
+
+// escapeJSON escapes what is beyond ASCII and not printable: encoding/json leaves it as it is, and there are control
+// characters among it that a terminal obeys. In a document it can only be inside of a string.
+func escapeJSON(doc []byte) []byte {
+	steers := func(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }
+	if bytes.IndexFunc(doc, steers) < 0 {
+		return doc
+	}
+	var out []byte
+	for _, r := range string(doc) {
+		if !steers(r) {
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	return out
 }
 
 // Prefixes by which sources are added up.
