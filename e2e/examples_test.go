@@ -43,7 +43,7 @@ func TestTheCommandsOfTheExamplesWork(t *testing.T) {
 	if err := os.Symlink(path(t), filepath.Join(bin, "brokerlab")); err != nil {
 		t.Fatal(err)
 	}
-	command := regexp.MustCompile(`(?m)^#   (.*)$`)
+	command := regexp.MustCompile(`(?m)^# {3}(.*)$`)
 	var seen []string
 	for _, file := range files {
 		name := filepath.Base(file)

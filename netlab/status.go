@@ -81,22 +81,10 @@ func (h home) describe(s *state) *Status {
 		for _, e := range n.Expose {
 			ns.Exposed = append(ns.Exposed, e.Port)
 		}
-		for _, l := range allListeners(n) {
-			ls := ListenerStatus{Name: l.Name, Protocol: l.Protocol, Port: l.Port, Advertised: advertised(n, l)}
-			if l.Protocol == "PLAINTEXT" {
-				ls.Properties = []string{h.properties(l.Name, anonymous)}
-			} else {
-				for _, u := range s.Lab.Users {
-					ls.Properties = append(ls.Properties, h.properties(l.Name, u.Name))
-					if encrypted(l.Protocol) {
-						ls.PKCS12 = append(ls.PKCS12, h.pkcs12Properties(l.Name, u.Name))
-					}
-				}
+		if n.Kind == topology.Broker {
+			for _, l := range allListeners(n) {
+				ns.Listeners = append(ns.Listeners, h.listener(n, l, s.Lab.Users))
 			}
-			ns.Listeners = append(ns.Listeners, ls)
-		}
-		if n.Kind != topology.Broker {
-			ns.Listeners = nil
 		}
 		st.Nodes = append(st.Nodes, ns)
 	}
@@ -105,4 +93,20 @@ func (h home) describe(s *state) *Status {
 		st.Subnets = append(st.Subnets, SubnetStatus{Name: n.Name, Prefixes: n.Prefixes, Netns: h.netns(n.Name)})
 	}
 	return st
+}
+
+// listener describes a listener of a broker.
+func (h home) listener(n *topology.Node, l topology.Listener, users []topology.User) ListenerStatus {
+	ls := ListenerStatus{Name: l.Name, Protocol: l.Protocol, Port: l.Port, Advertised: advertised(n, l)}
+	if l.Protocol == "PLAINTEXT" {
+		ls.Properties = []string{h.properties(l.Name, anonymous)}
+		return ls
+	}
+	for _, u := range users {
+		ls.Properties = append(ls.Properties, h.properties(l.Name, u.Name))
+		if encrypted(l.Protocol) {
+			ls.PKCS12 = append(ls.PKCS12, h.pkcs12Properties(l.Name, u.Name))
+		}
+	}
+	return ls
 }

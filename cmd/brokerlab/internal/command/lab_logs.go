@@ -101,13 +101,12 @@ func seekLines(f io.ReadSeeker, n int) error {
 	}
 	block := make([]byte, 32<<10)
 	for at := end; at > 0; {
-		size := min(at, int64(len(block)))
-		at -= size
-		if _, err := f.Seek(at, io.SeekStart); err != nil {
+		part := block[:min(at, int64(len(block)))]
+		at -= int64(len(part))
+		if _, err = f.Seek(at, io.SeekStart); err != nil {
 			return err
 		}
-		part := block[:size]
-		if _, err := io.ReadFull(f, part); err != nil {
+		if _, err = io.ReadFull(f, part); err != nil {
 			return err
 		}
 		for i := bytes.LastIndexByte(part, '\n'); i >= 0; i = bytes.LastIndexByte(part[:i], '\n') {
@@ -115,8 +114,9 @@ func seekLines(f io.ReadSeeker, n int) error {
 			if begin == end { // the end of the last line begins none
 				continue
 			}
-			if n--; n == 0 {
-				_, err := f.Seek(begin, io.SeekStart)
+			n--
+			if n == 0 {
+				_, err = f.Seek(begin, io.SeekStart)
 				return err
 			}
 		}

@@ -55,7 +55,7 @@ func TestANodeIsStoppedStartedKilledAndRestartedAndItsLogKeepsAllOfIt(t *testing
 	becomes(t, func() string {
 		_, log, _ := commandLine(t, "", "lab", "logs", name, "web")
 		return log
-	}, "begins\nends\nbegins\nbegins\nends\nbegins\n")
+	}, strings.Join([]string{"begins", "ends", "begins", "begins", "ends", "begins", ""}, "\n"))
 	if _, log, _ := commandLine(t, "", "lab", "logs", file, "web", "--tail", "2"); log != "ends\nbegins\n" {
 		t.Errorf("logs --tail 2 = %q, want the last two lines", log)
 	}
