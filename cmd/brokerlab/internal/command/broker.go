@@ -56,7 +56,7 @@ func runBroker(ctx context.Context, env Env, o brokerOptions) error {
 	}
 	handler := slog.Handler(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: o.level}))
 	if o.json {
-		handler = slog.NewJSONHandler(env.Stderr, &slog.HandlerOptions{Level: o.level})
+		handler = slog.NewJSONHandler(jsonWriter{env.Stderr}, &slog.HandlerOptions{Level: o.level})
 	}
 	log := slog.New(handler)
 	options := []broker.Option{broker.WithLog(log)}

@@ -53,14 +53,19 @@ func printJSON(w io.Writer, v any) error {
 func printJSONLine(w io.Writer, v any) error { return encodeJSON(w, v, "") }
 
 func encodeJSON(w io.Writer, v any, indent string) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
+	e := json.NewEncoder(jsonWriter{w})
 	e.SetIndent("", indent)
-	if err := e.Encode(v); err != nil {
-		return err
+	return e.Encode(v)
+}
+
+// jsonWriter passes JSON on with what steers a terminal escaped. A document, or a line of a log, comes in one piece.
+type jsonWriter struct{ w io.Writer }
+
+func (j jsonWriter) Write(doc []byte) (int, error) {
+	if _, err := j.w.Write(escapeJSON(doc)); err != nil {
+		return 0, err
 	}
-	_, err := w.Write(escapeJSON(b.Bytes()))
-	return err
+	return len(doc), nil
 }
 
 // escapeJSON escapes what is beyond ASCII and not printable: encoding/json leaves it as it is, and there are control
