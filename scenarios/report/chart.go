@@ -102,8 +102,8 @@ func latencyChart(l Latency) (template.HTML, error) {
 // counting makes axes of numbers of connections or clients: from zero, in round steps.
 func counting(axes []charts.ValueAxisOption) {
 	for i := range axes {
-		axes[i].Min = charts.Ptr(0.0)
-		axes[i].PreferNiceIntervals = charts.Ptr(true)
+		axes[i].Min = new(0.0)
+		axes[i].PreferNiceIntervals = new(true)
 		axes[i].LabelFontStyle.FontSize = fontSize
 	}
 }
