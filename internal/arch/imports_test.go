@@ -16,6 +16,7 @@ func parts() map[string][]string {
 		"bpf":                   {"bpf", "internal/kernel", "internal/testenv"},
 		"netlab":                {"netlab", "internal/testenv"},
 		"e2e":                   {"e2e"},
+		"examples":              {"scenarios"}, // as a module of somebody else has it
 		"internal/kernel":       {"bpf"},
 		"internal/kernelsource": {"broker", "bpf", "netlab", "internal/kernel", "internal/testenv"},
 		"internal/reconcile":    {"broker"},
