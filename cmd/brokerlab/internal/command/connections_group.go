@@ -202,6 +202,7 @@ func openConnections(ctx context.Context, cl *admin.Client, f admin.DescribeFilt
 	if f.Protocol == nil && f.Software == nil && (f.Address == nil || !strings.Contains(*f.Address, "/")) {
 		return cl.ListClientConnections(ctx, admin.ListFilter{Principal: f.Principal, ClientAddress: f.Address, Listener: f.Listener, Nodes: f.Nodes})
 	}
+	f.PageSize = widePage
 	described, err := cl.DescribeConnections(ctx, f)
 	rows := make([]admin.ClientConnection, len(described))
 	for i := range described {
