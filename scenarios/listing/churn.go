@@ -3,7 +3,6 @@ package listing
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -26,18 +25,20 @@ type snapshot struct {
 // how long a broker may take to notice that a client has left.
 func (s *snapshot) contradictions(clients []fleet.Record, lag time.Duration) []string {
 	var out []string
-	// A port may be used again, so a client is known by its address, port and time.
-	by := map[netip.AddrPort][]*fleet.Record{}
+	// A port may be used again, so a client is known by its end and its time.
+	by := map[end][]*fleet.Record{}
 	for i := range clients {
-		by[clients[i].Local] = append(by[clients[i].Local], &clients[i])
+		of := end{clients[i].Local, clients[i].Listener}
+		by[of] = append(by[of], &clients[i])
 	}
-	listed := map[netip.AddrPort]bool{}
+	listed := map[end]bool{}
 	for i := range s.rows {
-		from, err := remote(&s.rows[i])
+		address, err := remote(&s.rows[i])
 		if err != nil {
 			out = append(out, err.Error())
 			continue
 		}
+		from := end{address, s.rows[i].ListenerName}
 		if listed[from] {
 			out = append(out, fmt.Sprintf("%v is listed twice", from))
 		}
@@ -53,7 +54,7 @@ func (s *snapshot) contradictions(clients []fleet.Record, lag time.Duration) []s
 	for i := range clients {
 		c := &clients[i]
 		up := c.Ready > 0 && c.Started.Add(c.Ready).Before(s.asked) && (c.Ended.IsZero() || c.Ended.After(s.answered))
-		if up && !listed[c.Local] {
+		if up && !listed[end{c.Local, c.Listener}] {
 			out = append(out, fmt.Sprintf("%v (%s) was up all the time but is not listed", c.Local, c.Group))
 		}
 	}

@@ -10,22 +10,31 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
 )
 
+// end is a client's end of a connection: a port may be used at the same time towards several listeners.
+type end struct {
+	from     netip.AddrPort
+	listener string
+}
+
+func (e end) String() string { return fmt.Sprintf("%v at %s", e.from, e.listener) }
+
 // differences tells how the broker's list differs from what the clients that are up recorded, one line each: clients that are not
 // listed, rows of nobody, rows twice, and fields that disagree.
 func differences(clients []fleet.Record, rows []admin.ClientConnection) []string {
 	var out []string
-	missing := map[netip.AddrPort]*fleet.Record{}
+	missing := map[end]*fleet.Record{}
 	for i := range clients {
-		missing[clients[i].Local] = &clients[i]
+		missing[end{clients[i].Local, clients[i].Listener}] = &clients[i]
 	}
-	seen := map[netip.AddrPort]bool{}
+	seen := map[end]bool{}
 	for i := range rows {
 		row := &rows[i]
-		from, err := remote(row)
+		address, err := remote(row)
 		if err != nil {
 			out = append(out, err.Error())
 			continue
 		}
+		from := end{address, row.ListenerName}
 		if seen[from] {
 			out = append(out, fmt.Sprintf("%v is listed twice", from))
 		}
@@ -55,7 +64,6 @@ func fieldDifferences(client *fleet.Record, row *admin.ClientConnection) []strin
 		}
 	}
 	field("principal", row.Principal, client.Principal)
-	field("listener", row.ListenerName, client.Listener)
 	field("protocol", row.SecurityProtocol, string(client.Protocol))
 	field("software name", row.SoftwareName, client.Software)
 	field("software version", row.SoftwareVersion, client.SoftwareVersion)

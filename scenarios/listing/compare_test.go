@@ -36,6 +36,12 @@ func TestEveryDifferenceIsSeen(t *testing.T) {
 		change(&other)
 		return []admin.ClientConnection{oneRow, other}
 	}
+	// The same address and port may be in use towards another listener.
+	three, threeRow := pair(1, now)
+	three.Listener, threeRow.ListenerName = "OTHER", "OTHER"
+	if got := differences(append(clients, three), append(rows, threeRow)); len(got) != 0 {
+		t.Errorf("differences of equals with a port that is used twice = %v, want none", got)
+	}
 	for _, test := range []struct {
 		name string
 		rows []admin.ClientConnection
@@ -47,7 +53,7 @@ func TestEveryDifferenceIsSeen(t *testing.T) {
 		{"no address", changed(func(r *admin.ClientConnection) { r.ClientAddress = "x" }), "is not an address"},
 		{"no port", changed(func(r *admin.ClientConnection) { r.ClientPort = 0 }), "is not an address"},
 		{"principal", changed(func(r *admin.ClientConnection) { r.Principal = "User:bob" }), `principal = "User:bob", want "User:alice"`},
-		{"listener", changed(func(r *admin.ClientConnection) { r.ListenerName = "ssl" }), "listener ="},
+		{"listener", changed(func(r *admin.ClientConnection) { r.ListenerName = "ssl" }), "at ssl is listed as id but no client of ours"},
 		{"protocol", changed(func(r *admin.ClientConnection) { r.SecurityProtocol = "PLAINTEXT" }), "protocol ="},
 		{"software", changed(func(r *admin.ClientConnection) { r.SoftwareName = "unknown" }), "software name ="},
 		{"version", changed(func(r *admin.ClientConnection) { r.SoftwareVersion = "" }), "software version ="},
