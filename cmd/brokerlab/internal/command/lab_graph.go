@@ -168,11 +168,11 @@ func (d drawing) text(f graphFormat) string {
 func (d drawing) mermaid() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "---\ntitle: lab %s\n---\ngraph LR\n  router((router))\n", d.title)
-	for i, s := range d.subnets {
-		fmt.Fprintf(&b, "  s%d([\"%s\"]) --- router\n", i+1, strings.Join(s, "<br>"))
-	}
 	for i, n := range d.nodes {
 		fmt.Fprintf(&b, "  router --- n%d[\"%s\"]\n", i+1, strings.Join(n, "<br>"))
+	}
+	for i, s := range d.subnets {
+		fmt.Fprintf(&b, "  s%d([\"%s\"]) --- router\n", i+1, strings.Join(s, "<br>"))
 	}
 	for _, p := range d.ports {
 		fmt.Fprintf(&b, "  host[/\"127.0.0.1 of this machine\"/] -- \"%d\" --> n%d\n", p.number, p.node+1)

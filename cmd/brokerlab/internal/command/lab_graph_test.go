@@ -21,18 +21,18 @@ subnets:
 
 func TestALabIsDrawnWithItsSubnetsNodesAndPorts(t *testing.T) {
 	file, name := labFile(t, drawn)
-	for format, want := range map[string]string{ //nolint:dupword // an id and its label
+	for format, want := range map[string]string{
 		"mermaid": `---
 title: lab NAME
 ---
 graph LR
   router((router))
+  router --- n1["b1 (broker)<br>192.0.2.1<br>2001:db8::1<br>SSL :9093<br>IN 192.0.2.1:9094 SASL_SSL"]
+  router --- n2["web (exec)<br>192.0.2.2"]
   s1(["few-1<br>10.1.0.0/24"]) --- router
   s2(["few-2<br>10.1.1.0/24"]) --- router
   s3(["many-1 … many-200<br>200 subnets<br>10.8.0.0/24 … 10.8.199.0/24<br>fd00:8::/64 … fd00:8:0:c7::/64"]) --- router
   s4(["office<br>10.9.0.0/24<br>fd00:9::/64"]) --- router
-  router --- n1["b1 (broker)<br>192.0.2.1<br>2001:db8::1<br>SSL :9093<br>IN 192.0.2.1:9094 SASL_SSL"]
-  router --- n2["web (exec)<br>192.0.2.2"]
   host[/"127.0.0.1 of this machine"/] -- "29192" --> n1
 `,
 		"dot": `graph "NAME" {
