@@ -51,7 +51,8 @@ func newConnectionsList(env Env) *cobra.Command {
 and this command's own included.
 
 The list is KIP-1329's: any broker that has its request ListClientConnections answers. Filters are applied by the
-brokers, and all that are given must match. A "-" stands for what a broker does not know (yet).
+brokers, and all that are given must match; those on protocol, software and a prefix of addresses are brokerlab's own
+and need --wide, --closed or --group-by. A "-" stands for what a broker does not know (yet).
 
 With --wide the list is brokerlab's own and comes with everything that the broker and the kernel know of each
 connection, every fact under the name of its source: broker, tls, sasl or kernel.
@@ -80,7 +81,7 @@ printed, and an error of each that did not goes to standard error.`,
 	}
 	addBootstrap(c, &o.bootstrapOptions)
 	addListFilters(c, &o)
-	addOwnFilters(c, &o)
+	addOwnFilters(c, &o, " (with --wide, --closed or --group-by)")
 	addOrder(c, &o.orderOptions, 0)
 	addGrouping(c, &o, "")
 	f := c.Flags()
@@ -99,11 +100,12 @@ func addListFilters(c *cobra.Command, o *connectionsOptions) {
 	f.StringVar(&o.listener, "listener", "", "only connections to the listener of this `NAME`")
 }
 
-// addOwnFilters gives c the filters of brokerlab's own lists, and which broker to ask.
-func addOwnFilters(c *cobra.Command, o *connectionsOptions) {
+// addOwnFilters gives c the filters of brokerlab's own lists, with a note on when they can be used, and which broker to ask.
+func addOwnFilters(c *cobra.Command, o *connectionsOptions, note string) {
 	f := c.Flags()
-	f.StringVar(&o.protocol, "protocol", "", "only connections of this security `protocol`; see --wide")
-	f.StringVar(&o.software, "software", "", "only clients of this software `name`; see --wide")
+	f.Lookup("client-address").Usage = "only connections from this IP `address` or prefix such as 10.0.0.0/8"
+	f.StringVar(&o.protocol, "protocol", "", "only connections of this security `protocol`"+note)
+	f.StringVar(&o.software, "software", "", "only clients of this software `name`"+note)
 	f.Int32SliceVar(&o.nodes, "node", nil, "ask only the broker of this `id`; may be repeated")
 	f.Int16Var(&o.listKey, "api-key", 0, "the API `key` of ListClientConnections on brokers that moved it (list.client.connections.api.key)")
 	f.Lookup("node").DefValue = "" // all

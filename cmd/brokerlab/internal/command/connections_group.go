@@ -48,7 +48,7 @@ func (g *group) median() (d time.Duration, ok bool) {
 // addGrouping gives c the flags --group-by and --subnet-prefix.
 func addGrouping(c *cobra.Command, o *connectionsOptions, groupBy string) {
 	f := c.Flags()
-	f.StringVar(&o.groupBy, "group-by", groupBy, "count by `principal|subnet|software|listener`, the fullest first")
+	f.StringVar(&o.groupBy, "group-by", groupBy, "count by `WHAT`: principal, subnet, software or listener, the fullest first")
 	f.StringVar(&o.subnetPrefix, "subnet-prefix", "24,64", "`bits` of a subnet with --group-by subnet: of IPv4, then of IPv6")
 }
 

@@ -25,7 +25,6 @@ type orderOptions struct {
 func addOrder(c *cobra.Command, o *orderOptions, limit int) {
 	f := c.Flags()
 	f.StringSliceVar(&o.sort, "sort", nil, "sort by these `COLUMN[:desc]`, separated by commas")
-	f.Lookup("sort").DefValue = ""
 	f.IntVar(&o.limit, "limit", limit, "print only the first `N` rows, after sorting; 0 for all")
 }
 

@@ -46,7 +46,7 @@ Filters are those of list. Needs DESCRIBE on the cluster.`,
 	}
 	addBootstrap(c, &o.bootstrapOptions)
 	addListFilters(c, &o)
-	addOwnFilters(c, &o)
+	addOwnFilters(c, &o, "")
 	addGrouping(c, &o, groupListener)
 	addOrder(c, &o.orderOptions, watchRows)
 	c.Flags().DurationVar(&interval, "interval", time.Second, "`time` between two counts")
