@@ -132,8 +132,8 @@ func StateOf(s *types.SpecReport) State {
 	switch {
 	case s.State.Is(types.SpecStatePassed):
 		return Passed
-	case s.State.Is(types.SpecStateSkipped | types.SpecStatePending):
-		return Skipped
+	case s.State.Is(types.SpecStateSkipped | types.SpecStatePending), s.State.Is(types.SpecStateInterrupted):
+		return Skipped // whoever ended the run has not broken a promise
 	}
 	return Failed
 }

@@ -50,6 +50,8 @@ type Options struct {
 	Heartbeat time.Duration
 	// Out gets a line for each promise.
 	Out io.Writer
+	// Live says that Out is a terminal: the promise that is tried is shown on its last line, which the next line replaces.
+	Live bool
 }
 
 // Shard is one of several parts of a run, counted from 1.
@@ -98,7 +100,7 @@ func Run(o Options) (*report.Report, error) {
 	if total == 0 {
 		return nil, &SelectionError{fmt.Sprintf("no promise matches the filter %q", suite.LabelFilter)}
 	}
-	p := &progress{out: o.Out, total: total, heartbeat: o.Heartbeat}
+	p := &progress{out: o.Out, total: total, heartbeat: o.Heartbeat, live: o.Live}
 	gomega.RegisterFailHandler(ginkgo.Fail)
 	ginkgo.ReportBeforeEach(p.begin)
 	ginkgo.ReportAfterEach(p.end)
@@ -247,10 +249,12 @@ func count(all types.Report) int {
 	return n
 }
 
-// progress prints a line for each promise and a heartbeat while one takes long.
+// progress prints a line for each promise, and beside it, while one is tried, a line that changes in place or a
+// heartbeat when it takes long.
 type progress struct {
 	heartbeat time.Duration
 	total     int
+	live      bool
 
 	mu     sync.Mutex // guards what follows
 	out    io.Writer
@@ -263,10 +267,15 @@ func (p *progress) begin(s ginkgo.SpecReport) {
 		return
 	}
 	every := p.heartbeat
-	if every == 0 {
+	switch {
+	case every != 0:
+	case p.live:
+		every = time.Second
+	default:
 		every = 10 * time.Second
 	}
 	begun, done := time.Now(), make(chan struct{})
+	p.still(s.FullText(), 0)
 	var beats sync.WaitGroup
 	beats.Go(func() {
 		tick := time.NewTicker(every)
@@ -274,7 +283,7 @@ func (p *progress) begin(s ginkgo.SpecReport) {
 		for {
 			select {
 			case <-tick.C:
-				p.print("… %s: %s so far\n", s.FullText(), time.Since(begun).Round(time.Second))
+				p.still(s.FullText(), time.Since(begun))
 			case <-done:
 				return
 			}
@@ -297,9 +306,28 @@ func (p *progress) stop() {
 	}
 }
 
+// still says that a promise is being tried, and for how long: in place on a terminal, else a line once it has been for a while.
+func (p *progress) still(name string, spent time.Duration) {
+	const width = 80 // leaves room for the numbers on a narrow terminal
+	switch {
+	case p.live:
+		if runes := []rune(name); len(runes) > width {
+			name = string(runes[:width-1]) + "…"
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		_, _ = fmt.Fprintf(p.out, "\r\x1b[K… [%d/%d] %s %s", p.number+1, p.total, name, spent.Round(time.Second))
+	case spent > 0:
+		p.print("… %s: %s so far\n", name, spent.Round(time.Second))
+	}
+}
+
 func (p *progress) print(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.live {
+		format = "\r\x1b[K" + format
+	}
 	_, _ = fmt.Fprintf(p.out, format, args...) // nobody to tell if nobody can be told
 }
 
@@ -308,7 +336,9 @@ func (p *progress) end(s ginkgo.SpecReport) {
 	if s.State.Is(types.SpecStateSkipped) && s.Failure.Message == "" {
 		return // not chosen
 	}
+	p.mu.Lock()
 	p.number++
+	p.mu.Unlock()
 	mark, rest := "✓", ""
 	message := strings.TrimSpace(report.Clean(s.Failure.Message))
 	switch report.StateOf(&s) {

@@ -81,7 +81,7 @@ or the run was interrupted; 3 none was broken, but some were skipped because thi
 func (o *runOptions) runnerOptions(suites []string, out io.Writer) (runner.Options, error) {
 	options := runner.Options{
 		Suites: suites, LabelFilter: o.filter, Seed: o.seed, Scale: o.scale, Repeat: o.repeat,
-		Folder: o.folder, Keep: o.keep, Capture: o.pcap, Out: out,
+		Folder: o.folder, Keep: o.keep, Capture: o.pcap, Out: out, Live: isTerminal(out),
 	}
 	switch {
 	case o.scale <= 0 || math.IsNaN(o.scale) || math.IsInf(o.scale, 0):
