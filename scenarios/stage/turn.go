@@ -14,7 +14,7 @@ import (
 )
 
 // Prepare is to be called before a run: it takes the turn ([TakeTurn]) and removes what killed runs left ([Sweep]). Without the
-// privileges for labs there is nothing to prepare.
+// privileges for labs there is nothing to prepare. release gives the turn up, and removes labs that specs of this process left.
 func Prepare(ctx context.Context, waiting func()) (release func() error, err error) {
 	if netlab.Privileges() != nil {
 		return func() error { return nil }, nil //nolint:nilerr // each spec tells why it is skipped
@@ -26,7 +26,11 @@ func Prepare(ctx context.Context, waiting func()) (release func() error, err err
 	if err := Sweep(ctx); err != nil {
 		return nil, errors.Join(err, release())
 	}
-	return release, nil
+	return func() error {
+		// A second interrupt ends a spec without its clean-up.
+		err := sweep(context.WithoutCancel(ctx), func(pid int) bool { return pid == os.Getpid() })
+		return errors.Join(err, release())
+	}, nil
 }
 
 // TakeTurn waits until no other process of this user runs scenarios, and returns what gives the turn up: suites that run
