@@ -19,17 +19,17 @@ func Prepare(ctx context.Context, waiting func()) (release func() error, err err
 	if netlab.Privileges() != nil {
 		return func() error { return nil }, nil //nolint:nilerr // each spec tells why it is skipped
 	}
-	release, err = TakeTurn(waiting)
+	giveUp, err := TakeTurn(waiting)
 	if err != nil {
 		return nil, err
 	}
 	if err := Sweep(ctx); err != nil {
-		return nil, errors.Join(err, release())
+		return nil, errors.Join(err, giveUp())
 	}
 	return func() error {
 		// A second interrupt ends a spec without its clean-up.
 		err := sweep(context.WithoutCancel(ctx), func(pid int) bool { return pid == os.Getpid() })
-		return errors.Join(err, release())
+		return errors.Join(err, giveUp())
 	}, nil
 }
 
