@@ -7,6 +7,8 @@ missing=()
 want() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }
 want kcat kcat   # the black-box tests' client
 want gcc gcc     # go test -race
+want curl curl   # the guides' commands, which a test runs
+want python3 python3
 want ip iproute2 # to look into a lab by hand
 [ "${BROKERLAB_DEPS_GO:-}" = 1 ] && want go golang-go # a go of 1.21 or newer fetches the one that go.mod names
 
