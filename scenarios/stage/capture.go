@@ -89,27 +89,51 @@ func (c *capture) read() error {
 		return err
 	}
 	written := len(head)
+	keep := func(packet []byte) error {
+		now, kept := time.Now(), min(len(packet), snapLength)
+		if written += 16 + kept; written > captureLimit {
+			return nil
+		}
+		head = binary.LittleEndian.AppendUint32(head[:0], uint32(now.Unix()))
+		for _, v := range []int{now.Nanosecond(), kept, len(packet)} {
+			head = binary.LittleEndian.AppendUint32(head, uint32(v))
+		}
+		_, err := out.Write(append(head, packet[:kept]...))
+		return err
+	}
 	buffer := make([]byte, 64<<10+snapLength)
 	for {
 		n, err := c.packets.Read(buffer)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return out.Flush()
+			return errors.Join(c.drain(buffer, keep), out.Flush())
+		}
+		if err == nil {
+			err = keep(buffer[:n])
 		}
 		if err != nil {
 			return errors.Join(err, out.Flush())
 		}
-		now, kept := time.Now(), min(n, snapLength)
-		if written += 16 + kept; written > captureLimit {
-			continue
-		}
-		head = binary.LittleEndian.AppendUint32(head[:0], uint32(now.Unix()))
-		for _, v := range []int{now.Nanosecond(), kept, n} {
-			head = binary.LittleEndian.AppendUint32(head, uint32(v))
-		}
-		if _, err := out.Write(append(head, buffer[:kept]...)); err != nil {
-			return err
-		}
 	}
+}
+
+// drain keeps the packets that the kernel holds already: a deadline ends a read though there is something to read.
+func (c *capture) drain(buffer []byte, keep func([]byte) error) error {
+	raw, err := c.packets.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var kept error
+	err = raw.Control(func(fd uintptr) {
+		for held := 0; held < captureBuffer && kept == nil; {
+			n, err := unix.Read(int(fd), buffer)
+			if err != nil {
+				return // nothing is left
+			}
+			held += n
+			kept = keep(buffer[:n])
+		}
+	})
+	return errors.Join(err, kept)
 }
 
 // stop ends the recording and returns it. It can be called again.
