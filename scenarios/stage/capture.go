@@ -125,8 +125,8 @@ func (c *capture) drain(buffer []byte, keep func([]byte) error) error {
 	var kept error
 	err = raw.Control(func(fd uintptr) {
 		for held := 0; held < captureBuffer && kept == nil; {
-			n, err := unix.Read(int(fd), buffer)
-			if err != nil {
+			n, unread := unix.Read(int(fd), buffer)
+			if unread != nil {
 				return // nothing is left
 			}
 			held += n
