@@ -65,11 +65,11 @@ func TestEveryFeatureSaysWhatItIsForAndHowToGetIt(t *testing.T) {
 			t.Errorf("%s: for %q, get it by %q", r.feature, r.serves, r.get)
 		}
 	}
-	if err := Explain(Seeding, nil); err != nil {
+	if err := Explain(SockDiag, nil); err != nil {
 		t.Errorf("Explain(nil) = %v, want nil", err)
 	}
-	err := Explain(Seeding, errors.New("no such thing"))
-	if e, ok := errors.AsType[*Error](err); !ok || e.Get == "" || !strings.Contains(err.Error(), "seeding: no such thing (") {
+	err := Explain(SockDiag, errors.New("no such thing"))
+	if e, ok := errors.AsType[*Error](err); !ok || e.Get == "" || !strings.Contains(err.Error(), "sock_diag: no such thing (") {
 		t.Errorf("Explain() = %v, want what, and how to get it", err)
 	}
 }

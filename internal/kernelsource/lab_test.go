@@ -15,6 +15,7 @@ import (
 
 	"github.com/brokerlab/brokerlab/broker"
 	"github.com/brokerlab/brokerlab/internal/kernel"
+	"github.com/brokerlab/brokerlab/internal/testenv"
 )
 
 // owner serves kernel counts at a socket until stop is called or the test ends.
@@ -170,6 +171,7 @@ func TestAnOwnerWithoutBPFPollsTheNodesSocketTable(t *testing.T) {
 
 // What a client must not be able to send; the owner refuses each and goes on.
 func TestHostileClientsAreRefused(t *testing.T) {
+	testenv.NeedRoot(t) // the owner enters its clients' namespaces
 	socket := filepath.Join(t.TempDir(), "kernel.sock")
 	owner(t, socket, Options{Without: kernel.Set{kernel.Accounting: true}})
 	own, err := os.Open("/proc/self/ns/net")
