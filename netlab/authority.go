@@ -6,7 +6,9 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"time"
@@ -114,8 +116,17 @@ func (a *authority) server(n *topology.Node) (*identity, error) {
 }
 
 // client is a user's identity.
-func (a *authority) client(user string) (*identity, error) {
-	t := a.template(user)
+func (a *authority) client(user *topology.User) (*identity, error) {
+	t := a.template(user.Name)
 	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	if user.DN != "" {
+		name, err := topology.ParseDN(user.DN)
+		if err != nil {
+			return nil, fmt.Errorf("certificate of user %s: %w", user.Name, err)
+		}
+		if t.RawSubject, err = asn1.Marshal(name); err != nil {
+			return nil, fmt.Errorf("certificate of user %s: %w", user.Name, err)
+		}
+	}
 	return a.issue(t)
 }

@@ -1,6 +1,7 @@
 package netlab
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -54,7 +55,7 @@ func (a *authority) files(lab *topology.Lab) (map[string][]byte, error) {
 		}
 	}
 	for _, u := range lab.Users {
-		id, err := a.client(u.Name)
+		id, err := a.client(&u)
 		if err != nil {
 			return nil, err
 		}
@@ -150,8 +151,8 @@ const anonymous = "anonymous"
 // with PKCS12 stores.
 func (h home) writeClientProperties(lab *topology.Lab) error {
 	type group struct {
-		protocol string
-		servers  []string
+		access
+		servers []string
 	}
 	groups := map[string]*group{}
 	for i := range lab.Nodes {
@@ -162,7 +163,7 @@ func (h home) writeClientProperties(lab *topology.Lab) error {
 		for _, l := range allListeners(n) {
 			g := groups[l.Name]
 			if g == nil {
-				g = &group{protocol: l.Protocol}
+				g = &group{access: access{l.Protocol, Mechanism(n, l)}}
 				groups[l.Name] = g
 			}
 			g.servers = append(g.servers, advertised(n, l))
@@ -174,7 +175,7 @@ func (h home) writeClientProperties(lab *topology.Lab) error {
 			users = lab.Users
 		}
 		for _, u := range users {
-			if err := h.writeUser(name, g.protocol, strings.Join(g.servers, ","), u); err != nil {
+			if err := h.writeUser(name, g.access, strings.Join(g.servers, ","), u); err != nil {
 				return err
 			}
 		}
@@ -182,14 +183,30 @@ func (h home) writeClientProperties(lab *topology.Lab) error {
 	return nil
 }
 
-// writeUser writes what a user needs for a listener.
-func (h home) writeUser(listener, protocol, servers string, u topology.User) error {
-	files := map[string]string{
-		h.properties(listener, u.Name):                                  h.clientProperties(protocol, servers, u, "PEM"),
-		h.path("properties", strings.ToLower(listener), u.Name+".kcat"): h.kcatConfig(protocol, servers, u),
+// access is how clients reach a listener.
+type access struct {
+	protocol  string
+	mechanism string // for SASL
+}
+
+// Mechanism is the SASL mechanism by which a lab's users log in at a listener: PLAIN, or where the broker is told to do
+// without it the first SCRAM mechanism that it has. SCRAM credentials are the business of whoever uses the lab.
+func Mechanism(n *topology.Node, l topology.Listener) string {
+	enabled := entries(cmp.Or(n.Config["listener.name."+strings.ToLower(l.Name)+".sasl.enabled.mechanisms"], n.Config["sasl.enabled.mechanisms"]))
+	if i := slices.IndexFunc(enabled, func(m string) bool { return strings.HasPrefix(m, "SCRAM-") }); i >= 0 && !slices.Contains(enabled, "PLAIN") {
+		return enabled[i]
 	}
-	if encrypted(protocol) {
-		files[h.pkcs12Properties(listener, u.Name)] = h.clientProperties(protocol, servers, u, "PKCS12")
+	return "PLAIN"
+}
+
+// writeUser writes what a user needs for a listener.
+func (h home) writeUser(listener string, a access, servers string, u topology.User) error {
+	files := map[string]string{
+		h.properties(listener, u.Name):                                  h.clientProperties(a, servers, u, "PEM"),
+		h.path("properties", strings.ToLower(listener), u.Name+".kcat"): h.kcatConfig(a, servers, u),
+	}
+	if encrypted(a.protocol) {
+		files[h.pkcs12Properties(listener, u.Name)] = h.clientProperties(a, servers, u, "PKCS12")
 	}
 	for path, text := range files {
 		if err := writeSecret(path, []byte(text)); err != nil {
@@ -213,7 +230,7 @@ func (h home) pkcs12Properties(listener, user string) string {
 }
 
 // clientProperties is the text of a client.properties file; storeType is PEM or PKCS12.
-func (h home) clientProperties(protocol, servers string, u topology.User, storeType string) string {
+func (h home) clientProperties(a access, servers string, u topology.User, storeType string) string {
 	trust, key := "ca.pem", userPEM(u.Name)
 	if storeType == "PKCS12" {
 		trust, key = "ca.p12", userPKCS12(u.Name)
@@ -225,31 +242,35 @@ func (h home) clientProperties(protocol, servers string, u topology.User, storeT
 			fmt.Fprintf(&b, "ssl.%s.password=%s\n", kind, storePassword)
 		}
 	}
-	fmt.Fprintf(&b, "bootstrap.servers=%s\nsecurity.protocol=%s\n", servers, protocol)
-	if strings.HasPrefix(protocol, "SASL") {
-		fmt.Fprintf(&b, "sasl.mechanism=PLAIN\nsasl.jaas.config=%s\n",
-			property(fmt.Sprintf(`%s required username=%s password=%s;`, plainModule, quote(u.Name), quote(u.Password))))
+	fmt.Fprintf(&b, "bootstrap.servers=%s\nsecurity.protocol=%s\n", servers, a.protocol)
+	if strings.HasPrefix(a.protocol, "SASL") {
+		module := plainModule
+		if a.mechanism != "PLAIN" {
+			module = scramModule
+		}
+		fmt.Fprintf(&b, "sasl.mechanism=%s\nsasl.jaas.config=%s\n", a.mechanism,
+			property(fmt.Sprintf(`%s required username=%s password=%s;`, module, quote(u.Name), quote(u.Password))))
 	}
-	if encrypted(protocol) {
+	if encrypted(a.protocol) {
 		store("truststore", trust)
 	}
-	if protocol == "SSL" {
+	if a.protocol == "SSL" {
 		store("keystore", key)
 	}
 	return b.String()
 }
 
 // kcatConfig is clientProperties in librdkafka's words.
-func (h home) kcatConfig(protocol, servers string, u topology.User) string {
+func (h home) kcatConfig(a access, servers string, u topology.User) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "bootstrap.servers=%s\nsecurity.protocol=%s\n", servers, protocol)
-	if strings.HasPrefix(protocol, "SASL") {
-		fmt.Fprintf(&b, "sasl.mechanism=PLAIN\nsasl.username=%s\nsasl.password=%s\n", u.Name, u.Password)
+	fmt.Fprintf(&b, "bootstrap.servers=%s\nsecurity.protocol=%s\n", servers, a.protocol)
+	if strings.HasPrefix(a.protocol, "SASL") {
+		fmt.Fprintf(&b, "sasl.mechanism=%s\nsasl.username=%s\nsasl.password=%s\n", a.mechanism, u.Name, u.Password)
 	}
-	if encrypted(protocol) {
+	if encrypted(a.protocol) {
 		fmt.Fprintf(&b, "ssl.ca.location=%s\n", h.path("tls", "ca.pem"))
 	}
-	if protocol == "SSL" {
+	if a.protocol == "SSL" {
 		file := h.path("tls", userPEM(u.Name))
 		fmt.Fprintf(&b, "ssl.certificate.location=%s\nssl.key.location=%s\n", file, file)
 	}

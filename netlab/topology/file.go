@@ -15,6 +15,14 @@ type File struct {
 	Subnets map[string]FileSubnet `json:"subnets,omitempty"`
 	// People and programs that log in, by name: each gets a client certificate (CN=name), a password, and ready client.properties. Without this key: admin, alice and bob.
 	Users map[string]FileUser `json:"users,omitempty"`
+	// Topics that brokers have once the lab is up, by name.
+	Topics map[string]FileTopic `json:"topics,omitempty"`
+	// Rules (ACLs) that brokers have once the lab is up. They count from 1, before those of acl-file.
+	ACLs []FileACL `json:"acls,omitempty"`
+	// A file of further rules, relative to the lab file: what kafka-acls.sh --list prints, or another format that brokerlab acls import reads.
+	ACLFile string `json:"acl-file,omitempty"`
+	// What the rules should come to, for brokerlab check: who may do what to what, from where.
+	Expect []FileExpectation `json:"expect,omitempty"`
 }
 
 // FileNode is one machine.
@@ -55,6 +63,44 @@ type FileSubnet struct {
 type FileUser struct {
 	// The password for SASL. Without it: NAME-secret.
 	Password string `json:"password,omitempty"`
+	// The subject of the certificate, as Kafka writes it: CN=alice,OU=billing,O=Example. Without it: CN=NAME.
+	DN string `json:"dn,omitempty"`
+}
+
+// FileTopic is one topic.
+type FileTopic struct {
+	// How many partitions it has. Without it: 1.
+	Partitions int `json:"partitions,omitempty" jsonschema:"minimum=1"`
+}
+
+// FileACL is one rule of the authorizer.
+type FileACL struct {
+	// Whom it is about, such as User:alice; User:* is everybody.
+	Principal string `json:"principal"`
+	// From where: * for anywhere, an address as Java prints it, or a CIDR range. Without it: *.
+	Host string `json:"host,omitempty"`
+	// What it is about, by Kafka's name, such as READ.
+	Operation string `json:"operation"`
+	// ALLOW or DENY. Without it: ALLOW.
+	Permission string `json:"permission,omitempty" jsonschema:"enum=ALLOW,enum=DENY"`
+	// The resource, TYPE:NAME: Topic:orders, Group:billing, TransactionalId:tx-1, Cluster. The name * is all of the type.
+	Resource string `json:"resource"`
+	// LITERAL, or PREFIXED for all names that begin with this one. Without it: LITERAL.
+	Pattern string `json:"pattern,omitempty" jsonschema:"enum=LITERAL,enum=PREFIXED"`
+}
+
+// FileExpectation is what one principal may do to one resource from one address.
+type FileExpectation struct {
+	// Who asks, as the broker should take them for, such as User:alice.
+	Principal string `json:"principal"`
+	// The address from which they ask, one of a subnet's.
+	From string `json:"from"`
+	// What they ask for, TYPE:NAME: Topic:orders, Group:billing, TransactionalId:tx-1, Cluster.
+	Resource string `json:"resource"`
+	// The listener at which they ask. Without it: the first at which they can log in.
+	Listener string `json:"listener,omitempty"`
+	// Each operation by Kafka's name and what is expected of it: allow or deny. The number of the rule that decides may follow: READ: allow 2.
+	Operations map[string]Text `json:"operations"`
 }
 
 // FileExpose is a port of this machine that leads to a node: a number, or a number and a protocol.

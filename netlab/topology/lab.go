@@ -12,6 +12,12 @@ type Lab struct {
 	Nodes   []Node   `json:"nodes"`
 	Subnets []Subnet `json:"subnets"`
 	Users   []User   `json:"users"`
+	Topics  []Topic  `json:"topics,omitempty"`
+	ACLs    []ACL    `json:"acls,omitempty"`    // of the lab file itself
+	ACLFile string   `json:"aclFile,omitempty"` // the path of a file with more
+
+	// Expect is what brokerlab check asks for, in the order of the file. It changes nothing in what is built.
+	Expect []Expectation `json:"-"`
 }
 
 // Kinds of nodes.
@@ -57,6 +63,46 @@ type Subnet struct {
 type User struct {
 	Name     string `json:"name"`
 	Password string `json:"password"`
+	DN       string `json:"dn,omitempty"` // "": CN=Name
+}
+
+// Topic is a topic that brokers have.
+type Topic struct {
+	Name       string `json:"name"`
+	Partitions int    `json:"partitions"`
+}
+
+// Resource is what a rule or a question is about. All words are Kafka's, as its enumerations write them.
+type Resource struct {
+	Type string `json:"type"` // TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN or USER
+	Name string `json:"name"`
+}
+
+// ACL is a rule of the authorizer. Its host is as it was written: what it means, the broker says.
+type ACL struct {
+	Principal  string   `json:"principal"`
+	Host       string   `json:"host"`
+	Operation  string   `json:"operation"`
+	Permission string   `json:"permission"` // ALLOW or DENY
+	Resource   Resource `json:"resource"`
+	Pattern    string   `json:"pattern"` // LITERAL or PREFIXED
+}
+
+// Expectation is what one principal may do to one resource from one address.
+type Expectation struct {
+	Principal  string
+	From       netip.Addr
+	Resource   Resource
+	Listener   string // "": any
+	Operations []ExpectedOperation
+	Line       int // in the lab file, from 1; 0 for a File that was not parsed from text
+}
+
+// ExpectedOperation is what is expected of one operation.
+type ExpectedOperation struct {
+	Operation string
+	Allow     bool
+	Rule      int // the number of the rule that decides, from 1; 0: not said
 }
 
 // Addr is the node's first address of a family, or the zero value when it has none.

@@ -52,6 +52,10 @@ func (f *File) resolve(r *report, folder string) *Lab {
 	lab.Subnets = res.subnets(f)
 	lab.Nodes = res.nodes(f)
 	lab.Users = res.users(f)
+	lab.Topics = res.topics(f)
+	lab.ACLs = res.acls(f)
+	lab.ACLFile = res.aclFile(f)
+	lab.Expect = res.expect(f, lab)
 	return lab
 }
 
@@ -472,7 +476,12 @@ func (r *resolver) users(f *File) []User {
 		if strings.ContainsFunc(password, func(c rune) bool { return c < ' ' }) {
 			r.at(path+".password", "the password has control characters")
 		}
-		all = append(all, User{name, password})
+		if dn := users[name].DN; dn != "" {
+			if _, err := ParseDN(dn); err != nil {
+				r.at(path+".dn", "%v", err)
+			}
+		}
+		all = append(all, User{name, password, users[name].DN})
 	}
 	return all
 }

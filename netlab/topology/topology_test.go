@@ -30,7 +30,7 @@ func TestBrokerGetsFourListenersAndAnAddressOfEachFamily(t *testing.T) {
 	if diff := cmp.Diff(want, lab.Nodes, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
-	if got, want := fmt.Sprint(lab.Users), "[{admin admin-secret} {alice alice-secret} {bob bob-secret}]"; got != want {
+	if got, want := fmt.Sprint(lab.Users), "[{admin admin-secret } {alice alice-secret } {bob bob-secret }]"; got != want {
 		t.Errorf("users = %s, want %s", got, want)
 	}
 }
@@ -180,6 +180,25 @@ func TestEveryProblemIsReportedAtItsPlace(t *testing.T) {
 		}},
 		{"node ids", "name: x\nnodes:\n  a: {kind: broker, config: {node.id: 2}}\n  b: {kind: broker}", []string{"4:3: node.id 2 is that of a"}},
 		{"users", "name: x\nnodes: {b: {kind: broker}}\nusers: {'a b': {}, c: {pasword: x}}", []string{`3:9: user "a b"`, `3:24: unknown key "pasword": did you mean "password"?`}},
+		{"names of certificates", "name: x\nnodes: {b: {kind: broker}}\nusers:\n  a: {dn: alice}\n  b: {dn: 'CN=a,WHO=x'}\n  c: {dn: 'CN=\"a'}", []string{
+			`4:7: "alice" is no distinguished name such as CN=alice,OU=billing: "alice" has no =`, `5:7: "CN=a,WHO=x" is no distinguished name such as CN=alice,OU=billing: unknown part "WHO"`,
+			"6:7: \"CN=\\\"a\" is no distinguished name such as CN=alice,OU=billing: the value of CN: a quote is not closed",
+		}},
+		{"topics", "name: x\nnodes: {b: {kind: broker}}\ntopics:\n  a b:\n  ..: {partitions: 0}\n  c: {partitions: -1}\n  d: {partitions: 1000001}", []string{
+			`4:3: topic "a b": want`, `5:3: topic ".."`, "6:7: partitions is -1", "7:7: partitions is 1000001",
+		}},
+		{"rules", "name: x\nnodes: {b: {kind: broker}}\nacls:\n- {}\n- {principal: alice, operation: REED, resource: topik:x, permission: no, pattern: glob}\n- {principal: 'User:a', operation: all, resource: Topic}\n- {principal: 'User:a', operation: describe-configs, resource: 'Cluster:c'}\nacl-file: missing.txt", []string{
+			"4:3: principal is missing", "4:3: resource is missing", "4:3: operation is missing",
+			`5:4: principal "alice"`, `5:22: unknown operation "REED": did you mean "READ"?`, `5:39: unknown resource type "topik": did you mean "TOPIC"?`,
+			`5:58: unknown permission "no"`, `5:74: unknown pattern "glob"`,
+			`6:41: resource "Topic" has no name`, "7:54: the only name of the cluster is kafka-cluster", "8:1: read rules: ",
+		}},
+		{"expectations", "name: x\nnodes: {b: {kind: broker}}\nsubnets: {s: {cidr: 10.1.0.0/24}}\nacls: [{principal: 'User:a', operation: READ, resource: 'Topic:t'}]\nexpect:\n- {}\n- {principal: 'User:a', from: 10.2.0.1, resource: 'Topic:t', listener: SLL, operations: {READ: maybe, WRITE: allow 2, CREATE: deny x, TWO_PHASE_COMMIT: deny}}\n- {principal: 'User:a', from: ten, resource: 'Group:g', operations: {WRITE: deny}}", []string{
+			"6:3: principal is missing", "6:3: resource is missing", "6:3: from is missing", "6:3: operations is missing",
+			"7:25: 10.2.0.1 is in no subnet", `7:62: no broker has a listener "SLL": did you mean "SSL"?`,
+			`7:90: "maybe": want allow or deny`, `7:103: "allow 2": the last rule is 1`, `7:119: "deny x": "x" is not the number of a rule`, `7:135: TOPIC has no operation "TWO_PHASE_COMMIT"`,
+			`8:25: "ten" is no IPv4 or IPv6 address`, `8:70: GROUP has no operation "WRITE"`,
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Parse("lab.yaml", []byte(test.text))
@@ -220,6 +239,40 @@ func TestHundredProblemsAreEnough(t *testing.T) {
 	var problems InvalidError
 	if !errors.As(err, &problems) || len(problems) != maxProblems+1 || problems[maxProblems].Text != "there are more problems than these" {
 		t.Errorf("problems = %d, want %d and a last word", len(problems), maxProblems)
+	}
+}
+
+func TestRulesAndExpectationsAreReadInKafkasWords(t *testing.T) {
+	lab := parse(t, `
+name: x
+nodes: {b: {kind: broker}}
+subnets: {s: {cidr: 10.1.0.0/24}}
+topics: {orders: , "a.b": {partitions: 3}}
+acls:
+- {principal: "User:alice", host: 10.1.0.5/24, operation: read, resource: "topic:orders"}
+- {principal: "User:*", operation: describe-configs, resource: cluster, permission: deny}
+- {principal: "User:alice", operation: All, resource: "transactional-id:tx:1", pattern: prefixed}
+expect:
+- {principal: "User:alice", from: 10.1.0.7, resource: "Topic:orders", listener: ssl, operations: {Read: allow 1, DescribeConfigs: DENY}}
+`)
+	if diff := cmp.Diff([]Topic{{"a.b", 3}, {"orders", 1}}, lab.Topics); diff != "" {
+		t.Errorf("topics (-want +got):\n%s", diff)
+	}
+	orders := Resource{"TOPIC", "orders"}
+	if diff := cmp.Diff([]ACL{
+		{"User:alice", "10.1.0.5/24", "READ", "ALLOW", orders, "LITERAL"},
+		{"User:*", "*", "DESCRIBE_CONFIGS", "DENY", Resource{"CLUSTER", "kafka-cluster"}, "LITERAL"},
+		{"User:alice", "*", "ALL", "ALLOW", Resource{"TRANSACTIONAL_ID", "tx:1"}, "PREFIXED"},
+	}, lab.ACLs); diff != "" {
+		t.Errorf("acls (-want +got):\n%s", diff)
+	}
+	want := []Expectation{{
+		"User:alice", netip.MustParseAddr("10.1.0.7"), orders, "SSL",
+		[]ExpectedOperation{{"DESCRIBE_CONFIGS", false, 0}, {"READ", true, 1}},
+		11,
+	}}
+	if diff := cmp.Diff(want, lab.Expect, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		t.Errorf("expect (-want +got):\n%s", diff)
 	}
 }
 
