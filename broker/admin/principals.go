@@ -6,7 +6,7 @@ import "github.com/brokerlab/brokerlab/broker/internal/sasl"
 // concurrent use.
 type PrincipalRules struct{ mapper *sasl.Mapper }
 
-// ParsePrincipalRules reads a value of ssl.principal.mapping.rules, such as RULE:^CN=(.*?),.*$/$1/L,DEFAULT; "" is DEFAULT.
+// ParsePrincipalRules reads a value of ssl.principal.mapping.rules, such as RULE:^CN=(.*?),.*$/$1/L,DEFAULT. "" has no rule: nothing maps.
 // Java's look-around and back-references in patterns are refused, as by the broker.
 func ParsePrincipalRules(text string) (*PrincipalRules, error) {
 	mapper, err := sasl.ParseRules(text)
