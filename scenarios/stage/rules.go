@@ -1,0 +1,212 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+	"github.com/brokerlab/brokerlab/scenarios/fleet"
+)
+
+// StandardAuthorizer is the class name of Kafka's authorizer.
+const StandardAuthorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+// Authorizer makes the broker ask its rules. The stage's own client, who is anonymous, is a super user.
+func Authorizer() Option {
+	return Broker("authorizer.class.name="+StandardAuthorizer, "super.users="+Anonymous)
+}
+
+// Rule reads a rule as specs write it, such as
+//
+//	allow alice READ Topic:orders from 10.1.0.0/24
+//	deny * ALL Group:pay* from *
+//
+// A user is of type User; a name that ends in a star and is no star alone is a prefix; Cluster needs no name; without "from"
+// the host is *.
+func Rule(text string) acl.Binding {
+	GinkgoHelper()
+	words := strings.Fields(text)
+	if len(words) == 4 {
+		words = append(words, "from", "*")
+	}
+	Expect(words).To(HaveLen(6), "a rule: %s", text)
+	Expect(words[4]).To(Equal("from"), "a rule: %s", text)
+	b := acl.Binding{Principal: "User:" + words[1], Host: words[5], Pattern: acl.Pattern{Kind: acl.Literal}}
+	kind, name, _ := strings.Cut(words[3], ":")
+	var err error
+	b.Permission, err = acl.ParsePermission(words[0])
+	Expect(err).NotTo(HaveOccurred())
+	b.Operation, err = acl.ParseOperation(words[2])
+	Expect(err).NotTo(HaveOccurred())
+	b.Type, err = acl.ParseResourceType(kind)
+	Expect(err).NotTo(HaveOccurred())
+	b.Name = name
+	if b.Type == acl.Cluster {
+		b.Name = acl.ClusterName
+	}
+	if prefix, ok := strings.CutSuffix(name, "*"); ok && prefix != "" {
+		b.Name, b.Kind = prefix, acl.Prefixed
+	}
+	return b
+}
+
+// Refusal is what became of a rule that was to be created: code 0 is success.
+type Refusal struct {
+	Code int16
+	Text string
+}
+
+// Create asks for rules in one request and tells what became of each.
+func (s *Stage) Create(ctx context.Context, rules ...acl.Binding) []Refusal {
+	GinkgoHelper()
+	req := kmsg.NewPtrCreateACLsRequest()
+	for _, b := range rules {
+		one := kmsg.NewCreateACLsRequestCreation()
+		one.ResourceType, one.ResourceName = kmsg.ACLResourceType(b.Type), b.Name
+		one.ResourcePatternType = kmsg.ACLResourcePatternType(b.Kind)
+		one.Principal, one.Host = b.Principal, b.Host
+		one.Operation, one.PermissionType = kmsg.ACLOperation(b.Operation), kmsg.ACLPermissionType(b.Permission)
+		req.Creations = append(req.Creations, one)
+	}
+	resp, err := req.RequestWith(ctx, s.client)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(resp.Results).To(HaveLen(len(rules)))
+	all := make([]Refusal, len(rules))
+	for i := range resp.Results {
+		all[i] = Refusal{Code: resp.Results[i].ErrorCode, Text: textOf(resp.Results[i].ErrorMessage)}
+	}
+	return all
+}
+
+func textOf(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+// Grant creates rules as [Rule] reads them; each has to succeed.
+func (s *Stage) Grant(ctx context.Context, rules ...string) {
+	GinkgoHelper()
+	bindings := make([]acl.Binding, len(rules))
+	for i, text := range rules {
+		bindings[i] = Rule(text)
+	}
+	for i, r := range s.Create(ctx, bindings...) {
+		Expect(r).To(Equal(Refusal{}), "create: %s", rules[i])
+	}
+}
+
+// Revoke removes rules as [Rule] reads them, each of which has to be there.
+func (s *Stage) Revoke(ctx context.Context, rules ...string) {
+	GinkgoHelper()
+	req := kmsg.NewPtrDeleteACLsRequest()
+	for _, text := range rules {
+		b := Rule(text)
+		one := kmsg.NewDeleteACLsRequestFilter()
+		one.ResourceType, one.ResourceName = kmsg.ACLResourceType(b.Type), &b.Name
+		one.ResourcePatternType = kmsg.ACLResourcePatternType(b.Kind)
+		one.Principal, one.Host = &b.Principal, &b.Host
+		one.Operation, one.PermissionType = kmsg.ACLOperation(b.Operation), kmsg.ACLPermissionType(b.Permission)
+		req.Filters = append(req.Filters, one)
+	}
+	resp, err := req.RequestWith(ctx, s.client)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(resp.Results).To(HaveLen(len(rules)))
+	for i := range resp.Results {
+		Expect(resp.Results[i].ErrorCode).To(BeZero(), "remove: %s", rules[i])
+		Expect(resp.Results[i].MatchingACLs).To(HaveLen(1), "remove: %s", rules[i])
+	}
+}
+
+// RevokeAll removes every rule.
+func (s *Stage) RevokeAll(ctx context.Context) {
+	GinkgoHelper()
+	req := kmsg.NewPtrDeleteACLsRequest()
+	all := kmsg.NewDeleteACLsRequestFilter()
+	all.ResourceType, all.ResourcePatternType = kmsg.ACLResourceTypeAny, kmsg.ACLResourcePatternTypeAny
+	all.Operation, all.PermissionType = kmsg.ACLOperationAny, kmsg.ACLPermissionTypeAny
+	req.Filters = append(req.Filters, all)
+	resp, err := req.RequestWith(ctx, s.client)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(resp.Results).To(HaveLen(1))
+	Expect(resp.Results[0].ErrorCode).To(BeZero())
+}
+
+// Ask sends one request as the stage's own client, who is a super user under [Authorizer].
+func (s *Stage) Ask(ctx context.Context, req kmsg.Request) kmsg.Response {
+	GinkgoHelper()
+	resp, err := s.client.Request(ctx, req)
+	Expect(err).NotTo(HaveOccurred())
+	return resp
+}
+
+// LogText is what the broker has printed so far.
+func (s *Stage) LogText() string {
+	GinkgoHelper()
+	return readFile(s.node.LogPath())
+}
+
+// Client makes a kgo client that logs in by password at a SASL listener from one address of a subnet. It is closed when the
+// spec ends.
+func (s *Stage) Client(prefix, addr, listener, user string, options ...kgo.Opt) *kgo.Client {
+	GinkgoHelper()
+	network, from := s.Network(prefix), netip.MustParseAddr(addr)
+	c, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(fmt.Sprintf("%s:%d", brokerNode, s.listener(listener).Port)),
+		kgo.Dialer(network.Dialer(from)),
+		kgo.SASL(plain.Auth{User: user, Pass: s.password(user)}.AsMechanism()),
+	}, options...)...)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(c.Close)
+	return c
+}
+
+// Every is a source of each address of a prefix within the network: the first is Addr(0), the last is not left out.
+func (n *Network) Every(prefix string) fleet.Source {
+	GinkgoHelper()
+	p := netip.MustParsePrefix(prefix)
+	Expect(n.prefix.Overlaps(p) && n.prefix.Bits() <= p.Bits()).To(BeTrue(), "%s is not within %s", prefix, n.prefix)
+	return &every{n, p}
+}
+
+// These is a source of just these addresses of the network.
+func (n *Network) These(addresses ...string) fleet.Source {
+	list := &these{network: n}
+	for _, a := range addresses {
+		list.addresses = append(list.addresses, netip.MustParseAddr(a))
+	}
+	return list
+}
+
+type every struct {
+	network *Network
+	prefix  netip.Prefix
+}
+
+func (e *every) Socket(family int) (int, error) { return e.network.Socket(family) }
+
+func (e *every) Addr(i int) netip.Addr {
+	a := e.prefix.Masked().Addr()
+	for range i % (1 << min(e.prefix.Addr().BitLen()-e.prefix.Bits(), 16)) {
+		a = a.Next()
+	}
+	return a
+}
+
+type these struct {
+	network   *Network
+	addresses []netip.Addr
+}
+
+func (t *these) Socket(family int) (int, error) { return t.network.Socket(family) }
+
+func (t *these) Addr(i int) netip.Addr { return t.addresses[i%len(t.addresses)] }
