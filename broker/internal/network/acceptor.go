@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -33,7 +34,13 @@ type listener struct {
 	bound  netip.AddrPort
 	socket *os.File
 	raw    syscall.RawConn
-	loops  []*loop
+	loops  atomic.Pointer[[]*loop] // those that take new connections; the slice is never changed
+	ctx    context.Context         //nolint:containedctx // the life of the acceptor, which outlives the call that starts it
+	cancel context.CancelFunc
+
+	mu        sync.Mutex // guards what follows
+	leaving   []*loop    // still have connections, take no new ones
+	pastBytes [2]uint64  // in and out, of the loops that are gone
 
 	established, handshaking, queued, held atomic.Int64
 	accepted, refused, filePauses          atomic.Uint64
@@ -41,7 +48,7 @@ type listener struct {
 	closed                                 [reasonCount]atomic.Uint64
 	complaints                             [reasonCount]complaint
 	// The acceptor's own.
-	next        int // the loop whose turn it is
+	next        int // counts up; the remainder is the loop whose turn it is
 	pauseLogged time.Time
 }
 
@@ -111,14 +118,17 @@ func (l *listener) accept(ctx context.Context) {
 
 // drain closes what a loop that has ended cannot take any more.
 func (l *listener) drain() {
-	for _, lp := range l.loops {
-		lp.mu.Lock()
-		stopping := lp.stopping
-		lp.mu.Unlock()
-		if stopping {
-			lp.discardQueued()
-		}
+	for _, lp := range *l.loops.Load() {
+		lp.discardLate()
 	}
+}
+
+// endReason is why connections that the listener can take no more are closed.
+func (l *listener) endReason() Reason {
+	if l.server.ctx.Err() != nil {
+		return ReasonShutdown
+	}
+	return ReasonListenerChanged
 }
 
 // take waits for a connection and takes it from the kernel.
@@ -152,24 +162,27 @@ func (l *listener) admit(ctx context.Context, fd int, sa unix.Sockaddr) {
 	}
 	a := accepted{fd: fd, remote: remote, release: release, at: time.Now()}
 	l.queued.Add(1)
-	for range l.loops {
-		lp := l.loops[l.next]
-		l.next = (l.next + 1) % len(l.loops)
+	loops := *l.loops.Load()
+	var lp *loop
+	for range loops {
+		lp = loops[l.next%len(loops)]
+		l.next++
 		select {
 		case lp.incoming <- a:
 			lp.wake()
+			lp.discardLate()
 			return
 		default:
 		}
 	}
 	// All are full: wait for the last one tried, as Kafka does.
-	lp := l.loops[(l.next+len(l.loops)-1)%len(l.loops)]
 	select {
 	case lp.incoming <- a:
 		lp.wake()
+		lp.discardLate()
 	case <-ctx.Done():
 		l.queued.Add(-1)
-		l.discard(fd, release, ReasonShutdown)
+		l.discard(fd, release, l.endReason())
 	}
 }
 
@@ -177,7 +190,7 @@ func (l *listener) admit(ctx context.Context, fd int, sa unix.Sockaddr) {
 func (l *listener) refuse(ctx context.Context, fd int, remote netip.AddrPort, err error) {
 	reason := ReasonRefusedFull
 	if ctx.Err() != nil {
-		reason = ReasonShutdown
+		reason = l.endReason()
 	}
 	var named interface{ Reason() Reason }
 	if errors.As(err, &named) {

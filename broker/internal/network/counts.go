@@ -1,11 +1,16 @@
 package network
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // ListenerCounts are one listener's gauges and counters at one moment.
 type ListenerCounts struct {
 	Listener *Listener
 	Bound    netip.AddrPort
+	// Threads is how many loops take new connections.
+	Threads int
 	// Established counts registered connections, those in handshake included.
 	Established int64
 	// Handshaking counts those that are not through their TLS handshake.
@@ -59,7 +64,11 @@ func (l *listener) counts() ListenerCounts {
 	for i := range l.closed {
 		n.Closed[i] = l.closed[i].Load()
 	}
-	for _, lp := range l.loops {
+	n.Threads = len(*l.loops.Load())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n.BytesIn, n.BytesOut = l.pastBytes[0], l.pastBytes[1]
+	for _, lp := range slices.Concat(*l.loops.Load(), l.leaving) {
 		n.BytesIn += uint64(lp.bytesIn.Load())
 		n.BytesOut += uint64(lp.bytesOut.Load())
 	}

@@ -135,6 +135,7 @@ func (l *loop) free() {
 // run is the loop's goroutine.
 func (l *loop) run() {
 	defer l.server.running.Done()
+	defer l.listener.gone(l)
 	defer l.free()
 	for {
 		for _, event := range l.events[:l.wait()] {

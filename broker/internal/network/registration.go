@@ -31,10 +31,21 @@ func (l *loop) discardQueued() {
 		select {
 		case a := <-l.incoming:
 			l.listener.queued.Add(-1)
-			l.listener.discard(a.fd, a.release, ReasonShutdown)
+			l.listener.discard(a.fd, a.release, l.listener.endReason())
 		default:
 			return
 		}
+	}
+}
+
+// discardLate closes what was queued at a loop that was told to end: it may
+// have looked at its queue for the last time.
+func (l *loop) discardLate() {
+	l.mu.Lock()
+	stopping := l.stopping
+	l.mu.Unlock()
+	if stopping {
+		l.discardQueued()
 	}
 }
 
@@ -151,7 +162,7 @@ func (l *loop) open(c *Conn, state *tls.ConnectionState) {
 func (l *loop) closeAll() {
 	all, _, _ := l.idle.due(math.MaxInt64)
 	for _, c := range all {
-		l.close(c, ReasonShutdown, nil)
+		l.close(c, l.listener.endReason(), nil)
 	}
 	// Whatever the acceptor put into the queue before it ended.
 	l.discardQueued()

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,6 +41,7 @@ type Server struct {
 
 	mu         sync.Mutex // guards what follows
 	listeners  []*listener
+	removed    []*listener // that still have connections, until Remove's finish
 	processors int32
 	started    bool
 	stopped    bool
@@ -79,14 +80,14 @@ func New(options Options) *Server {
 // served from [Server.Start] on, or at once when it was called. Loops are
 // numbered through all listeners in the order of the calls.
 func (s *Server) Listen(l Listener) (netip.AddrPort, error) {
-	added, err := s.listen(l)
+	bound, err := s.Bind(l)
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("listener %s: %w", l.Name, err)
+		return netip.AddrPort{}, err
 	}
-	return added.bound, nil
+	return bound.Addr(), bound.Serve()
 }
 
-func (s *Server) listen(l Listener) (*listener, error) {
+func (s *Server) bind(l Listener) (*listener, error) {
 	l.Backlog = cmp.Or(l.Backlog, 50)
 	l.Threads = cmp.Or(l.Threads, 3)
 	l.MaxFrame = cmp.Or(l.MaxFrame, 100<<20)
@@ -97,33 +98,45 @@ func (s *Server) listen(l Listener) (*listener, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		return nil, errors.New("server is shut down")
+		return nil, errStopped
 	}
 	added := &listener{Listener: l, server: s}
+	added.loops.Store(&[]*loop{})
 	if err := added.bind(); err != nil {
 		return nil, err
 	}
-	if err := added.prepare(s.processors); err != nil {
+	if err := added.prepare(); err != nil {
 		added.discardAll()
 		return nil, err
 	}
-	s.processors += int32(l.Threads)
-	s.listeners = append(s.listeners, added)
-	if s.started {
-		added.start()
-	}
+	added.ctx, added.cancel = context.WithCancel(s.ctx)
 	return added, nil
 }
 
-// prepare makes the loops, numbered from first, and starts to listen.
-func (l *listener) prepare(first int32) error {
-	for i := range l.Threads {
-		lp, err := newLoop(l.server, l, first+int32(i))
+// moreLoops makes n loops, numbered on. s.mu is held.
+func (l *listener) moreLoops(n int) ([]*loop, error) {
+	var loops []*loop
+	for i := range n {
+		lp, err := newLoop(l.server, l, l.server.processors+int32(i))
 		if err != nil {
-			return err
+			for _, made := range loops {
+				made.free()
+			}
+			return nil, err
 		}
-		l.loops = append(l.loops, lp)
+		loops = append(loops, lp)
 	}
+	l.server.processors += int32(n)
+	return loops, nil
+}
+
+// prepare makes the loops and starts to listen. s.mu is held.
+func (l *listener) prepare() error {
+	loops, err := l.moreLoops(l.Threads)
+	if err != nil {
+		return err
+	}
+	l.loops.Store(&loops)
 	if before := l.server.options.BeforeListen; before != nil {
 		if err := before(int(l.bound.Port())); err != nil {
 			return fmt.Errorf("before listening on port %d: %w", l.bound.Port(), err)
@@ -134,18 +147,18 @@ func (l *listener) prepare(first int32) error {
 
 // start runs loops and acceptor. s.mu is held.
 func (l *listener) start() {
-	for _, lp := range l.loops {
+	for _, lp := range *l.loops.Load() {
 		l.server.running.Add(1)
 		go lp.run()
 	}
 	l.server.running.Add(1)
-	go l.accept(l.server.ctx)
+	go l.accept(l.ctx)
 }
 
 // discardAll frees a listener that was never started.
 func (l *listener) discardAll() {
 	_ = l.socket.Close()
-	for _, lp := range l.loops {
+	for _, lp := range *l.loops.Load() {
 		lp.free()
 	}
 }
@@ -189,15 +202,13 @@ func (s *Server) stop() {
 	}
 	s.stopped = true
 	s.cancel()
-	for _, l := range s.listeners {
+	for _, l := range slices.Concat(s.listeners, s.removed) {
 		if !s.started {
 			l.discardAll()
 			continue
 		}
-		_ = l.socket.Close()
-		for _, lp := range l.loops {
-			lp.stop()
-		}
+		_ = l.socket.Close() // a removed one's is closed
+		l.stopLoops()
 	}
 }
 
