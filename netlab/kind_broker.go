@@ -12,6 +12,12 @@ import (
 	"github.com/brokerlab/brokerlab/netlab/topology"
 )
 
+// What a broker of a lab is told unless the file says otherwise.
+const (
+	PrincipalRules = "RULE:^CN=([^,]+).*$/$1/,DEFAULT" // ssl.principal.mapping.rules
+	SuperUsers     = "User:admin"                      // super.users
+)
+
 // brokerKind runs this binary's broker, which is told everything by its server.properties.
 type brokerKind struct{}
 
@@ -44,9 +50,9 @@ func (h home) brokerDefaults(lab *topology.Lab, n *topology.Node, kernel string)
 		"ssl.keystore.location":          h.path("tls", nodePEM(n.Name)),
 		"ssl.truststore.type":            "PEM",
 		"ssl.truststore.location":        h.path("tls", "ca.pem"),
-		"ssl.principal.mapping.rules":    "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
+		"ssl.principal.mapping.rules":    PrincipalRules,
 		"sasl.enabled.mechanisms":        "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-		"super.users":                    "User:admin",
+		"super.users":                    SuperUsers,
 		"listeners":                      "",
 		"advertised.listeners":           "",
 		"listener.security.protocol.map": "",
