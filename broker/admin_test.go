@@ -107,9 +107,6 @@ func TestAlterationsThatKafkaRefusesAreRefusedInItsWords(t *testing.T) {
 		want                  string
 	}{
 		{"1", "node.id", "2", "Cannot update these configs dynamically: [node.id]"},
-		{"1", "max.connections", "7", "Cannot update these configs dynamically: [max.connections]"},
-		{"1", "listener.name.ssl_v4.max.connections", "7", "Cannot update these configs dynamically: [listener.name.ssl_v4.max.connections]"},
-		{"1", "log.retention.ms", "7", "Cannot update these configs dynamically: [log.retention.ms]"},
 		{"1", "ssl.keystore.location", "/x", "These security configs can be dynamically updated only per-listener using the listener prefix: [ssl.keystore.location]"},
 		{"", "listener.name.ssl_v4.ssl.keystore.location", "/x", "Cannot update these configs at default cluster level, broker id must be specified: [listener.name.ssl_v4.ssl.keystore.location]"},
 		{"1", "num.io.threads", "many", "Invalid value many for configuration num.io.threads: Not a number of type INT"},

@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,7 +43,9 @@ type Broker struct {
 	handler late
 	metrics *metricsServer // nil without metrics.listener
 
-	listeners []boundListener
+	listeners atomic.Pointer[[]*boundListener] // replaced as a whole by alterations
+	sasl      *sasl.Server
+	serving   atomic.Bool
 	ready     chan struct{}
 	stop      chan struct{}
 	stopping  sync.Once
@@ -54,11 +53,14 @@ type Broker struct {
 	closeErr  error // written before stopped is closed
 }
 
-// boundListener is a listener with its socket's address and the TLS configuration of the moment.
+// boundListener is a listener with its socket's address. It is not changed once it is in Broker.listeners: an
+// alteration makes another, which shares the TLS configuration of the moment.
 type boundListener struct {
 	*ListenerConfig
-	bound netip.AddrPort
-	tls   *atomic.Pointer[tls.Config]
+	bound      netip.AddrPort
+	advertised api.Endpoint
+	tls        *atomic.Pointer[tls.Config]
+	nextTLS    *tls.Config // what tls is to be from the commit on
 }
 
 // Option changes how a broker is made.
@@ -182,18 +184,7 @@ func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 		NodeID: b.cfg.NodeID, Handler: &b.handler, Log: b.log, Subject: keystore.DistinguishedName,
 		BeforeListen: b.watch,
 	})
-	for i := range b.cfg.Listeners {
-		if err := b.listen(&b.cfg.Listeners[i]); err != nil { //nolint:contextcheck // binding waits for nothing
-			return err
-		}
-	}
-	listeners := map[string]api.Listener{}
-	for _, l := range b.listeners {
-		host, port := b.advertised(ctx, l)
-		listeners[l.Name] = api.Listener{Advertised: api.Endpoint{Host: host, Port: port}, Principals: l.Principals}
-		b.log.Info("listening", slog.String("listener", l.Name), slog.String("protocol", string(l.Protocol)),
-			slog.String("address", l.bound.String()), slog.String("advertised", net.JoinHostPort(host, strconv.Itoa(int(port)))))
-	}
+	b.listeners.Store(&[]*boundListener{})
 	keys := protocol.DefaultKeys()
 	if b.cfg.ListClientConnectionsKey != 0 {
 		keys.ListClientConnections = b.cfg.ListClientConnectionsKey
@@ -201,20 +192,24 @@ func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 	if err := api.CheckKeys(keys); err != nil {
 		return err
 	}
+	b.sasl = b.authenticator()
 	options := api.Options{
 		NodeID: b.cfg.NodeID, ClusterID: cluster, Rack: b.cfg.Rack,
-		Engine: b.engine, Metadata: b.meta, SASL: b.authenticator(), Listener: listeners,
+		Engine: b.engine, Metadata: b.meta, SASL: b.sasl,
 		Connections: b.network.Connections, Closed: b.network.ClosedConnections, Counts: b.network.Counts, Unsent: b.network.Unsent, Log: b.log,
 		Workers: b.cfg.NumIOThreads, FailedAuthDelay: b.cfg.FailedAuthDelay,
 		AutoCreateTopics: b.cfg.AutoCreateTopics, NumPartitions: b.cfg.NumPartitions,
 		OwnAPIs: b.cfg.APIsEnabled, Keys: keys,
-		Properties: api.Properties{Static: b.cfg.Properties, Stores: b.stores},
+		Properties: api.Properties{Static: b.cfg.Properties, InterBroker: b.cfg.InterBrokerListener, Fixed: own, Prepare: b.prepare},
 	}
 	if b.kernel != nil {
-		options.Kernel = kernelMessages{source: b.kernel, names: b.listenerNames()}
+		options.Kernel = kernelMessages{source: b.kernel, names: b.listenerNames}
 	}
 	b.api = api.New(ctx, options)
 	b.handler.handler.Store(b.api)
+	if err := b.listenAll(); err != nil { //nolint:contextcheck // binding waits for nothing
+		return err
+	}
 	if b.cfg.MetricsListener == "" {
 		return nil
 	}
@@ -223,25 +218,17 @@ func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 	return err
 }
 
-func (b *Broker) listen(l *ListenerConfig) error {
-	security, err := network.ParseProtocol(string(l.Protocol))
-	if err != nil {
-		return fmt.Errorf("listener %s: %w", l.Name, err)
+// listenAll binds the listeners of the properties file and puts the dynamic configs of an earlier run to work.
+func (b *Broker) listenAll() error {
+	at := &reconfiguration{broker: b}
+	for i := range b.cfg.Listeners {
+		if err := at.add(b.cfg.Listeners[i]); err != nil {
+			at.discard()
+			return err
+		}
 	}
-	bound := boundListener{ListenerConfig: l, tls: &atomic.Pointer[tls.Config]{}}
-	bound.tls.Store(l.TLS)
-	n := network.Listener{
-		Name: l.Name, Protocol: security, Host: l.Host, Port: l.Port,
-		Backlog: b.cfg.Backlog, Threads: l.Threads, MaxFrame: b.cfg.MaxRequestBytes, MaxAuthFrame: l.MaxAuthFrame,
-		IdleTimeout: b.cfg.IdleTimeout, FailureDelay: b.cfg.FailedAuthDelay,
-	}
-	if security.TLS() {
-		n.TLS = bound.tls.Load
-	}
-	if bound.bound, err = b.network.Listen(n); err != nil {
-		return err
-	}
-	b.listeners = append(b.listeners, bound)
+	at.commit()()
+	b.api.Start()
 	return nil
 }
 
@@ -254,7 +241,7 @@ func (b *Broker) watch(port int) error {
 }
 
 // advertised is where clients of a listener are sent.
-func (b *Broker) advertised(ctx context.Context, l boundListener) (host string, port int32) {
+func (b *Broker) advertised(ctx context.Context, l *boundListener) (host string, port int32) {
 	host, port = l.AdvertisedHost, int32(l.AdvertisedPort)
 	if port == 0 {
 		port = int32(l.bound.Port())
@@ -283,43 +270,17 @@ func (b *Broker) hostName(ctx context.Context) string {
 	return "localhost"
 }
 
-// authenticator knows the SASL mechanisms and users of all listeners.
+// authenticator knows the SCRAM users; what listeners offer is told it by [Broker.publish].
 func (b *Broker) authenticator() *sasl.Server {
-	o := sasl.Options{Mechanisms: map[string][]string{}, Plain: map[string]map[string]string{}}
-	lifetimes := map[string]map[string]time.Duration{}
-	for _, l := range b.listeners {
-		if l.Protocol.SASL() {
-			o.Mechanisms[l.Name], o.Plain[l.Name] = l.Mechanisms, l.Plain
-			lifetimes[l.Name] = l.MaxReauth
-		}
-	}
-	o.Scram = func(mechanism, user string) (salt, storedKey, serverKey []byte, iterations int, ok bool) {
+	return sasl.NewServer(sasl.Options{Scram: func(mechanism, user string) (salt, storedKey, serverKey []byte, iterations int, ok bool) {
 		c, ok := b.meta.Image().Scram(user, mechanism)
 		return c.Salt, c.StoredKey, c.ServerKey, int(c.Iterations), ok
-	}
-	o.MaxReauth = func(listener, mechanism string) time.Duration { return lifetimes[listener][mechanism] }
-	return sasl.NewServer(o)
-}
-
-// stores loads a listener's key and trust stores anew.
-func (b *Broker) stores(listener string, dynamic map[string]string) (commit func(), err error) {
-	i := slices.IndexFunc(b.listeners, func(l boundListener) bool { return l.Name == listener })
-	if i < 0 || !b.listeners[i].Protocol.TLS() {
-		return func() {}, nil
-	}
-	config, err := b.cfg.TLSConfig(listener, dynamic)
-	if err != nil {
-		return nil, err
-	}
-	return func() {
-		b.listeners[i].tls.Store(config)
-		b.log.Info("reloaded key and trust stores", slog.String("listener", listener))
-	}, nil
+	}})
 }
 
 // Addr is where a listener is bound; the zero value for a name that is none.
 func (b *Broker) Addr(listener string) netip.AddrPort {
-	for _, l := range b.listeners {
+	for _, l := range *b.listeners.Load() {
 		if l.Name == listener {
 			return l.bound
 		}
@@ -342,12 +303,13 @@ func (b *Broker) Ready() <-chan struct{} { return b.ready }
 // given back. It is called once. An error means that the broker could not go on, or not stop
 // cleanly.
 func (b *Broker) Serve(ctx context.Context) error {
+	b.serving.Store(true)
 	b.network.Start() //nolint:contextcheck // Shutdown ends it, not a context
 	if b.metrics != nil {
 		b.metrics.start()
 	}
-	names := make([]string, 0, len(b.listeners))
-	for _, l := range b.listeners {
+	names := make([]string, 0, len(*b.listeners.Load()))
+	for _, l := range *b.listeners.Load() {
 		names = append(names, fmt.Sprintf("%s://%s", l.Name, l.bound))
 	}
 	b.log.InfoContext(ctx, "started", slog.Int("node_id", int(b.cfg.NodeID)), slog.String("cluster_id", b.api.ClusterID()),
@@ -418,7 +380,7 @@ func (b *Broker) close(ctx context.Context) error {
 
 func (b *Broker) listenerNames() map[uint16]string {
 	names := map[uint16]string{}
-	for _, l := range b.listeners {
+	for _, l := range *b.listeners.Load() {
 		names[l.bound.Port()] = l.Name
 	}
 	return names

@@ -5,14 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/brokerlab/brokerlab/broker/internal/api"
 	"github.com/brokerlab/brokerlab/broker/internal/kafkaconfig"
-	"github.com/brokerlab/brokerlab/broker/internal/keystore"
 	"github.com/brokerlab/brokerlab/broker/internal/sasl"
 )
 
@@ -131,40 +129,6 @@ func LoadConfig(path string, overrides []string, strict bool) (*Config, error) {
 		return nil, l.joined()
 	}
 	return c, nil
-}
-
-// TLSConfig loads the key and trust stores of a listener anew, with dynamic
-// configs (names without prefix) on top of the file's. The same rules hold as
-// at the start, and the certificate keeps the names it had then, unless
-// ssl.allow.dn.changes or ssl.allow.san.changes say otherwise.
-func (c *Config) TLSConfig(listener string, dynamic map[string]string) (*tls.Config, error) {
-	static := &loading{settings: map[string]setting{}}
-	for key, value := range c.Properties {
-		static.settings[key] = setting{value: value}
-	}
-	l := &loading{settings: maps.Clone(static.settings)}
-	prefix := "listener.name." + strings.ToLower(listener) + "."
-	for key, value := range dynamic {
-		l.settings[prefix+key] = setting{value: value}
-	}
-	i := slices.IndexFunc(c.Listeners, func(lc ListenerConfig) bool { return lc.Name == listener })
-	if i < 0 {
-		return nil, fmt.Errorf("no listener %s", listener)
-	}
-	config := l.tls(c.Listeners[i].Name, c.Listeners[i].Protocol)
-	if len(l.problems) > 0 {
-		return nil, l.joined()
-	}
-	var p listenerProperties
-	static.decode(&p, scope{listener: listener}) // altered at run time, these two have no effect
-	was := c.Listeners[i].TLS
-	if was == nil {
-		return nil, fmt.Errorf("listener %s has no TLS", listener)
-	}
-	if err := keystore.CheckRenewal(was.Certificates[0].Leaf, config.Certificates[0].Leaf, p.AllowDNChanges, p.AllowSANChanges); err != nil {
-		return nil, err
-	}
-	return config, nil
 }
 
 // apply copies what needs no more than a conversion, and checks what belongs

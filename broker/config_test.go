@@ -290,24 +290,6 @@ func TestOverridesWinAndAreTrimmed(t *testing.T) {
 	}
 }
 
-func TestStoresCanBeLoadedAnewWithDynamicConfigs(t *testing.T) {
-	t.Parallel()
-	c := load(t, "listeners=SSL://:9093\n"+withTLS)
-	next, err := c.TLSConfig("SSL", map[string]string{"ssl.keystore.type": "PEM", "ssl.keystore.location": stores + "server.pem", "ssl.keystore.password": ""})
-	if err != nil || next.Certificates[0].Leaf == nil {
-		t.Errorf("TLSConfig = %v, %v, want the PEM file's", next, err)
-	}
-	if _, err = c.TLSConfig("SSL", map[string]string{"ssl.keystore.location": "/nowhere"}); err == nil || !strings.Contains(err.Error(), "/nowhere") {
-		t.Errorf("TLSConfig = %v, want an error that names the file", err)
-	}
-	if _, err = c.TLSConfig("SSL", map[string]string{"ssl.keystore.type": "PEM", "ssl.keystore.location": stores + "client.pem", "ssl.keystore.password": ""}); err == nil || !strings.Contains(err.Error(), "DistinguishedName does not match") {
-		t.Errorf("TLSConfig with another subject = %v, want it refused", err)
-	}
-	if _, err = c.TLSConfig("OTHER", nil); err == nil {
-		t.Error("TLSConfig of a listener that is none succeeds")
-	}
-}
-
 func TestTheReferenceNamesEveryPropertyOnce(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

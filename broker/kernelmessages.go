@@ -12,7 +12,7 @@ import (
 // kernelMessages puts what a [KernelSource] says into the shape of the messages that ask for it.
 type kernelMessages struct {
 	source KernelSource
-	names  map[uint16]string // of the listeners, by port
+	names  func() map[uint16]string // of the listeners, by port
 }
 
 // Report is the answer to a DescribeKernel.
@@ -57,9 +57,14 @@ func (k kernelMessages) report(ctx context.Context) (KernelReport, error) {
 	if err != nil {
 		return KernelReport{}, err
 	}
+	names := k.names()
+	r.Ports = slices.DeleteFunc(slices.Clone(r.Ports), func(p KernelPort) bool {
+		_, known := names[p.Port]
+		return !known && p.Established == 0 // of a listener that was removed
+	})
 	for i := range r.Ports {
 		if p := &r.Ports[i]; p.Listener == "" {
-			p.Listener = k.names[p.Port]
+			p.Listener = names[p.Port]
 		}
 	}
 	return r, nil

@@ -175,7 +175,7 @@ func listenerMetrics(out chan<- prometheus.Metric, n *network.ListenerCounts) {
 func (b *Broker) kernelMetrics(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	r, err := kernelMessages{source: b.kernel, names: b.listenerNames()}.report(ctx)
+	r, err := kernelMessages{source: b.kernel, names: b.listenerNames}.report(ctx)
 	if err != nil {
 		r = KernelReport{Mode: KernelModeOff, Exactness: KernelUnavailable, Why: err.Error()}
 	}

@@ -9,8 +9,8 @@ import (
 //
 // Versions: 0-2.
 // Needs: ALTER_CONFIGS on CLUSTER (brokers), on each TOPIC, on each GROUP.
-// Differs from Kafka: a config that brokerlab obeys and cannot change while it runs is refused as one
-// that cannot be updated dynamically.
+// Differs from Kafka: what a listener obeys (mechanisms, users, client certificates, lifetimes) acts at once, where Kafka
+// waits for a restart; so what it could not obey is refused.
 func alterConfigs(q *call, req *kmsg.AlterConfigsRequest) {
 	a := alteration{call: q, validateOnly: req.ValidateOnly, replace: true}
 	for i := range req.Resources {

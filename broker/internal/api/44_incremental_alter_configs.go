@@ -9,8 +9,8 @@ import (
 //
 // Versions: 0-1.
 // Needs: ALTER_CONFIGS on CLUSTER (brokers, loggers, client metrics), on each TOPIC, on each GROUP.
-// Differs from Kafka: a config that brokerlab obeys and cannot change while it runs is refused as one
-// that cannot be updated dynamically; there are no loggers whose level could be set.
+// Differs from Kafka: what a listener obeys (mechanisms, users, client certificates, lifetimes) acts at once, where Kafka
+// waits for a restart; so what it could not obey is refused; there are no loggers whose level could be set.
 func incrementalAlterConfigs(q *call, req *kmsg.IncrementalAlterConfigsRequest) {
 	a := alteration{call: q, validateOnly: req.ValidateOnly}
 	for i := range req.Resources {

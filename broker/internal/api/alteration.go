@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/brokerlab/brokerlab/broker/internal/dynamicconfig"
+	"github.com/brokerlab/brokerlab/broker/internal/engine"
 	"github.com/brokerlab/brokerlab/broker/internal/kafkaconfig"
 	"github.com/brokerlab/brokerlab/broker/internal/metadata"
 )
@@ -23,6 +25,7 @@ type alteration struct {
 	validateOnly bool
 	replace      bool // all dynamic configs of a resource are replaced by those given
 	resources    []changed
+	finish       []func() // run when the answer is on its way
 }
 
 // changed is one resource of an alteration. code and message are its result.
@@ -52,15 +55,23 @@ func (a *alteration) run(
 ) {
 	places := a.admit()
 	if len(places) == 0 {
-		a.call.answer(response())
+		a.answer(response())
 		return
 	}
 	a.call.ask(ask(places), func(answer kmsg.Response) {
 		for i, place := range places {
 			a.resources[place].code, a.resources[place].message = outcome(answer, i)
 		}
-		a.call.answer(response())
+		a.answer(response())
 	})
+}
+
+// answer answers, and then ends the connections that the alteration costs: its sender's may be one.
+func (a *alteration) answer(resp kmsg.Response) {
+	a.call.answer(resp)
+	for _, finish := range a.finish {
+		finish()
+	}
 }
 
 // at picks the resources at places.
@@ -82,12 +93,17 @@ func (a *alteration) admit() []int {
 		if r.code != 0 {
 			continue
 		}
+		// Whoever may not alter r's configs is refused here: what is above is told to anyone.
 		switch r.kind {
 		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics:
 			passed = append(passed, i)
 		case kmsg.ConfigResourceTypeBroker:
 			a.alterBroker(r)
 		case kmsg.ConfigResourceTypeBrokerLogger:
+			if a.replace {
+				r.refuse(kerr.InvalidRequest, "Unknown resource type %d", int8(r.kind))
+				continue
+			}
 			a.alterLogger(r)
 		default:
 			r.refuse(kerr.InvalidRequest, "Unknown resource type %d", int8(r.kind))
@@ -161,7 +177,7 @@ func (a *alteration) alterBroker(r *changed) {
 			return
 		}
 	}
-	err := q.server.alterations(func() error { return a.change(r) })
+	err := a.change(r)
 	var refused *configError
 	switch {
 	case errors.As(err, &refused):
@@ -179,7 +195,7 @@ func (q *call) logAltered(r *changed) {
 	var names, idle []string
 	for _, c := range r.configs {
 		names = append(names, c.name)
-		if known, ok := kafkaconfig.Resolve(c.name); !ok || known.Name != threadsConfig && !known.Security {
+		if !acts(c.name) {
 			idle = append(idle, c.name)
 		}
 	}
@@ -189,26 +205,70 @@ func (q *call) logAltered(r *changed) {
 	}
 }
 
+// acts tells whether a dynamic config is obeyed.
+func acts(name string) bool {
+	known, ok := kafkaconfig.Resolve(name)
+	switch {
+	case !ok:
+		return false
+	case slices.Contains(engine.Obeys(), known.Name) && known.Listener == "" && known.Name != "log.cleaner.backoff.ms", known.Security:
+		return true
+	}
+	switch known.Name {
+	case threadsConfig, "num.network.threads", "listeners", "listener.security.protocol.map", "ssl.client.auth", "ssl.enabled.protocols", "ssl.cipher.suites",
+		"ssl.principal.mapping.rules", "sasl.enabled.mechanisms", "sasl.jaas.config", "connections.max.reauth.ms":
+		return true
+	}
+	return false
+}
+
 // change is one alteration of broker configs, alone at its time: checked, stored, put to work.
 func (a *alteration) change(r *changed) error {
-	var apply func()
-	admit := func(*metadata.Image) (records []metadata.Record, err error) {
-		now := a.call.server.brokerConfigs()
-		records, next, err := now.admit(r, a.replace)
-		if err != nil {
-			return nil, err
+	s := a.call.server
+	s.altering.Lock()
+	defer s.altering.Unlock()
+	now := s.brokerConfigs()
+	records, next, err := now.admit(r, a.replace, s.o.Properties.Fixed)
+	if err != nil {
+		return err
+	}
+	named := make(map[string]bool, len(r.configs))
+	for _, c := range r.configs {
+		named[c.name] = true
+	}
+	prepared, err := s.prepare(now, next, named)
+	if err != nil {
+		return err
+	}
+	if err := s.refuseUnderELR(r, records); a.validateOnly || err != nil {
+		prepared.Discard()
+		return err
+	}
+	if err := s.o.Metadata.Update(s.ctx, func(*metadata.Image) ([]metadata.Record, error) { return records, nil }); err != nil {
+		prepared.Discard()
+		return err
+	}
+	a.finish = append(a.finish, prepared.Commit())
+	return nil
+}
+
+// refuseUnderELR is what the controller says about min.insync.replicas, when all else is well: with eligible leader
+// replicas it is the cluster's alone.
+func (s *Server) refuseUnderELR(r *changed, records []metadata.Record) error {
+	const name = "min.insync.replicas"
+	if s.o.Metadata.Image().Feature("eligible.leader.replicas.version") < 1 {
+		return nil
+	}
+	for _, record := range records {
+		set, ok := record.(metadata.SetConfig)
+		switch {
+		case !ok || set.Name != name:
+		case r.name != "":
+			return &configError{kerr.InvalidConfig, "Broker-level min.insync.replicas cannot be altered while ELR is enabled."}
+		case set.Value == nil:
+			return &configError{kerr.InvalidConfig, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."}
 		}
-		apply, err = a.call.server.applicable(now, next)
-		return records, err
 	}
-	if a.validateOnly {
-		_, err := admit(nil)
-		return err
-	}
-	if err := a.call.server.o.Metadata.Update(a.call.server.ctx, admit); err != nil {
-		return err
-	}
-	apply()
 	return nil
 }
 
@@ -225,17 +285,20 @@ func invalidRequest(format string, args ...any) error {
 }
 
 // admit turns a change into records, and tells what the broker's dynamic configs will be after it.
-func (b *brokerConfigs) admit(r *changed, replace bool) (records []metadata.Record, next *brokerConfigs, err error) {
-	resource := metadata.Resource{Type: metadata.ResourceBroker, Name: r.name}
-	old := b.perBroker
+func (b *brokerConfigs) admit(r *changed, replace bool, fixed func(string) bool) (records []metadata.Record, next *brokerConfigs, err error) {
+	resource, old := metadata.Resource{Type: metadata.ResourceBroker, Name: b.node}, b.perBroker
 	if r.name == "" {
-		old = b.clusterWide
+		resource.Name, old = "", b.clusterWide
 	}
 	after := map[string]string{}
 	if !replace {
 		maps.Copy(after, old)
 	}
-	set := map[string]string{}
+	for i := range r.configs {
+		if op := r.configs[i].op; op < kmsg.IncrementalAlterConfigOpSet || op > kmsg.IncrementalAlterConfigOpSubtract {
+			return nil, nil, invalidRequest("Unknown operations type %d", int8(op))
+		}
+	}
 	for i := range r.configs {
 		c := &r.configs[i]
 		value, keep, err := c.result(old)
@@ -243,18 +306,16 @@ func (b *brokerConfigs) admit(r *changed, replace bool) (records []metadata.Reco
 			return nil, nil, err
 		}
 		if keep {
-			after[c.name], set[c.name] = value, value
+			after[c.name] = value
 		} else {
 			delete(after, c.name)
 		}
 	}
-	if err := refuseDynamic(r); err != nil {
-		return nil, nil, err
+	if fixed == nil {
+		fixed = func(string) bool { return false }
 	}
-	for _, name := range slices.Sorted(maps.Keys(set)) {
-		if err := checkValue(name, set[name]); err != nil {
-			return nil, nil, err
-		}
+	if err := dynamicconfig.CheckNames(after, r.name != "", fixed); err != nil {
+		return nil, nil, invalidRequest("%s", err)
 	}
 	changed := *b
 	if r.name == "" {
@@ -263,18 +324,6 @@ func (b *brokerConfigs) admit(r *changed, replace bool) (records []metadata.Reco
 		changed.perBroker = after
 	}
 	return difference(resource, old, after), &changed, nil
-}
-
-// checkValue validates a value as Kafka does.
-func checkValue(name, value string) error {
-	known, ok := kafkaconfig.Resolve(name)
-	if !ok {
-		return nil
-	}
-	if err := known.Check(value); err != nil {
-		return invalidRequest("%s", strings.Replace(err.Error(), "configuration "+known.Name, "configuration "+name, 1))
-	}
-	return nil
 }
 
 // difference is what leads from old to after, in order of name.
@@ -305,62 +354,33 @@ func (c *changedConfig) result(old map[string]string) (value string, keep bool, 
 	if c.op == kmsg.IncrementalAlterConfigOpSet {
 		return *c.value, true, nil
 	}
-	known, ok := kafkaconfig.Resolve(c.name)
-	verb := map[kmsg.IncrementalAlterConfigOp]string{kmsg.IncrementalAlterConfigOpAppend: "append", kmsg.IncrementalAlterConfigOpSubtract: "subtract"}[c.op]
-	if verb == "" {
-		return "", false, invalidRequest("Unknown operation %d", int8(c.op))
+	verb := "append"
+	if c.op == kmsg.IncrementalAlterConfigOpSubtract {
+		verb = "subtract"
 	}
-	if !ok || known.Type != kafkaconfig.List {
+	known, ok := kafkaconfig.Lookup(c.name)
+	switch {
+	case !ok:
+		return "", false, &configError{kerr.InvalidConfig, "Unknown config name: " + c.name}
+	case known.Type != kafkaconfig.List:
 		return "", false, &configError{kerr.InvalidConfig, fmt.Sprintf("Config value %s is not allowed for config key: %s", verb, c.name)}
 	}
 	now, has := old[c.name]
 	if !has && known.Default != nil {
 		now = *known.Default
 	}
-	entries := kafkaconfig.SplitList(now)
-	for _, e := range kafkaconfig.SplitList(*c.value) {
-		entries = slices.DeleteFunc(entries, func(have string) bool { return have == e })
-		if c.op == kmsg.IncrementalAlterConfigOpAppend {
+	var entries []string
+	if now != "" {
+		entries = strings.Split(now, ",")
+	}
+	for e := range strings.SplitSeq(*c.value, ",") {
+		at := slices.Index(entries, e)
+		switch {
+		case c.op == kmsg.IncrementalAlterConfigOpSubtract && at >= 0:
+			entries = slices.Delete(entries, at, at+1)
+		case c.op == kmsg.IncrementalAlterConfigOpAppend && at < 0:
 			entries = append(entries, e)
 		}
 	}
 	return strings.Join(entries, ","), true, nil
-}
-
-// refuseDynamic is Kafka's judgement of the names alone, and ours of those that we cannot apply while
-// we run: better a refusal than a setting that nobody obeys.
-func refuseDynamic(r *changed) error {
-	var fixed, unprefixed, single []string
-	for _, c := range r.configs {
-		known, ok := kafkaconfig.Resolve(c.name)
-		switch {
-		case !ok: // a custom name, kept for whoever reads it
-		case known.Mode == kafkaconfig.ReadOnly:
-			fixed = append(fixed, c.name)
-		case known.Security && known.Listener == "":
-			unprefixed = append(unprefixed, c.name)
-		case r.name == "" && known.Mode == kafkaconfig.PerBroker && !clusterWideListenerConfig(known.Name):
-			single = append(single, c.name)
-		case !applicableName(known):
-			fixed = append(fixed, c.name)
-		}
-	}
-	list := func(names []string) string {
-		slices.Sort(names)
-		return "[" + strings.Join(names, ", ") + "]"
-	}
-	switch {
-	case len(fixed) > 0:
-		return invalidRequest("Cannot update these configs dynamically: %s", list(fixed))
-	case len(unprefixed) > 0:
-		return invalidRequest("These security configs can be dynamically updated only per-listener using the listener prefix: %s", list(unprefixed))
-	case len(single) > 0:
-		return invalidRequest("Cannot update these configs at default cluster level, broker id must be specified: %s", list(single))
-	}
-	return nil
-}
-
-// clusterWideListenerConfig names the configs that may be set cluster-wide with a listener prefix.
-func clusterWideListenerConfig(name string) bool {
-	return name == "max.connections" || name == "max.connection.creation.rate" || name == "num.network.threads"
 }

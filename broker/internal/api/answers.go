@@ -24,7 +24,9 @@ func operations(asked bool, all int32) int32 {
 
 // endpoint is the broker's address for whoever reads the answer: that of the listener the request
 // came through.
-func (q *call) endpoint() Endpoint { return q.server.o.Listener[q.conn.Listener().Name].Advertised }
+func (q *call) endpoint() Endpoint {
+	return (*q.server.listeners.Load())[q.conn.Listener().Name].Advertised
+}
 
 // rack is broker.rack; nil without one.
 func (q *call) rack() *string {

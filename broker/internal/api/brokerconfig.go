@@ -10,73 +10,64 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/brokerlab/brokerlab/broker/internal/dynamicconfig"
 	"github.com/brokerlab/brokerlab/broker/internal/engine"
 	"github.com/brokerlab/brokerlab/broker/internal/kafkaconfig"
 	"github.com/brokerlab/brokerlab/broker/internal/metadata"
 )
 
-// threadsConfig is the one config without a prefix that is put to work while the broker runs.
-const threadsConfig = "num.io.threads"
-
 // Properties is how broker configs are described and altered.
 type Properties struct {
 	// Static holds every property as it was given at the start.
 	Static map[string]string
-	// Stores prepares a listener's key and trust stores with dynamic configs (without the listener
-	// prefix) on top of the static ones; commit puts them to work. Stores are read anew each time.
-	Stores func(listener string, dynamic map[string]string) (commit func(), err error)
+	// InterBroker is the listener for other brokers.
+	InterBroker string
+	// Fixed tells of properties that Kafka does not have and that cannot be altered.
+	Fixed func(name string) bool
+	// Prepare checks what only the broker's parts can know, and takes what the alteration needs: the ports
+	// of new listeners, the key stores that they and others are to have. Nil: nothing is put to work.
+	Prepare func(Alteration) (Prepared, error)
+}
+
+// Alteration is a change of the dynamic configs that are in force, the broker's own over those of all.
+type Alteration struct {
+	Now, Next map[string]string
+	// Named are the configs that were set, also to the value that they had: a key store may be another.
+	Named map[string]bool
+}
+
+// Prepared is an alteration that nothing stands in the way of. Exactly one of its two is called.
+type Prepared struct {
+	// Commit puts it to work. Connections that it ends are ended by finish, when whoever asked has the
+	// answer.
+	Commit func() (finish func())
+	// Discard gives back what was taken.
+	Discard func()
 }
 
 // brokerConfigs is what a broker's configs are at one moment.
 type brokerConfigs struct {
+	node        string // the broker's id
 	static      map[string]string
 	perBroker   map[string]string // dynamic, of this broker
 	clusterWide map[string]string // dynamic, of all brokers
 }
 
 func (s *Server) brokerConfigs() *brokerConfigs {
-	image := s.o.Metadata.Image()
+	image, node := s.o.Metadata.Image(), strconv.Itoa(int(s.o.NodeID))
 	return &brokerConfigs{
+		node:        node,
 		static:      s.o.Properties.Static,
-		perBroker:   image.Configs(metadata.Resource{Type: metadata.ResourceBroker, Name: strconv.Itoa(int(s.o.NodeID))}),
+		perBroker:   image.Configs(metadata.Resource{Type: metadata.ResourceBroker, Name: node}),
 		clusterWide: image.Configs(metadata.Resource{Type: metadata.ResourceBroker}),
 	}
-}
-
-// dynamic is the dynamic value in force; ok is false when there is none.
-func (b *brokerConfigs) dynamic(name string) (value string, ok bool) {
-	if value, ok = b.perBroker[name]; ok {
-		return value, true
-	}
-	value, ok = b.clusterWide[name]
-	return value, ok
-}
-
-// synonymNames lists the configs that stand in for name, the strongest first.
-func synonymNames(name string) []string {
-	switch name {
-	case "log.retention.ms":
-		return []string{name, "log.retention.minutes", "log.retention.hours"}
-	case "log.retention.minutes":
-		return []string{name, "log.retention.hours"}
-	case "log.roll.ms":
-		return []string{name, "log.roll.hours"}
-	case "log.roll.jitter.ms":
-		return []string{name, "log.roll.jitter.hours"}
-	case "log.flush.interval.ms":
-		return []string{name, "log.flush.scheduler.interval.ms"}
-	}
-	if _, rest, ok := kafkaconfig.SplitListener(name); ok {
-		return []string{name, rest}
-	}
-	return []string{name}
 }
 
 // synonyms lists where a value could come from, in Kafka's order; the first is where it does.
 func (b *brokerConfigs) synonyms(name string, sensitive bool) []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym {
 	var out []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym
 	add := func(from map[string]string, source kmsg.ConfigSource) {
-		for _, n := range synonymNames(name) {
+		for _, n := range dynamicconfig.Synonyms(name) {
 			v, set := from[n]
 			if !set {
 				continue
@@ -179,136 +170,132 @@ func configType(t kafkaconfig.Type) kmsg.ConfigType {
 	}[t]
 }
 
-// applicableName tells whether a change of a config that Kafka alters while it runs can be accepted:
-// because it is applied, or because it decides nothing here. What decides who gets in, or how, must
-// not be accepted and then not obeyed.
-func applicableName(c kafkaconfig.Resolved) bool {
-	switch {
-	case c.Name == threadsConfig:
-		return true
-	case c.Security: // key and trust stores, of a listener
-		return true
-	case strings.HasPrefix(c.Name, "ssl."), strings.HasPrefix(c.Name, "sasl."), strings.HasPrefix(c.Name, "max.connection"):
-		return false
-	}
-	if slices.Contains(engine.Obeys(), c.Name) || slices.Contains(engine.Obeys(), strongest(c.Name)) {
-		return false // the data plane reads it once
-	}
-	switch c.Name {
-	case "listeners", "advertised.listeners", "listener.security.protocol.map", "num.network.threads", "principal.builder.class",
-		"connections.max.reauth.ms":
-		return false
-	}
-	return true
+// inForce is the dynamic values, the broker's own over those of all.
+func (b *brokerConfigs) inForce() map[string]string {
+	return dynamicconfig.Merge(nil, b.clusterWide, b.perBroker)
 }
 
-// strongest is the config that name stands in for: log.retention.hours for log.retention.ms.
-func strongest(name string) string {
-	for _, s := range []string{"log.retention.ms", "log.roll.ms"} {
-		if slices.Contains(synonymNames(s), name) {
-			return s
-		}
+// whole is every value that was given, dynamic ones over static ones.
+func (b *brokerConfigs) whole() dynamicconfig.Values {
+	return dynamicconfig.Merge(b.static, b.clusterWide, b.perBroker)
+}
+
+// Config is the value in force of a broker config, as listener (upper case) sees it when that is not "": what is
+// dynamic over what is static, a listener's own over that of all; else Kafka's default.
+func (s *Server) Config(listener, name string) string {
+	if listener == "" {
+		return s.brokerConfigs().whole().Get(name)
 	}
-	return name
+	return s.brokerConfigs().whole().Of(listener, name)
 }
 
-// alterations makes changes of broker configs one after another, so that what is applied last is
-// what is stored last.
-func (s *Server) alterations(change func() error) error {
-	s.altering.Lock()
-	defer s.altering.Unlock()
-	return change()
-}
-
-// applicable checks what the broker's dynamic configs are to become, and returns how to put them to
-// work. Nothing is changed before that is called.
-func (s *Server) applicable(now, next *brokerConfigs) (apply func(), err error) {
-	var steps []func()
-	step, err := s.applicableWorkers(now, next)
+// prepare checks what the broker's configs are to become and takes what that needs. Nothing is changed before
+// Commit.
+func (s *Server) prepare(now, next *brokerConfigs, named map[string]bool) (Prepared, error) {
+	change := dynamicconfig.Change{Now: now.whole(), Next: next.whole(), InterBroker: s.o.Properties.InterBroker}
+	if err := change.Check(); err != nil {
+		return Prepared{}, invalidRequest("%s", err)
+	}
+	plane, err := dataPlaneConfigs(change.Next)
 	if err != nil {
-		return nil, err
+		return Prepared{}, invalidRequest("%s", dynamicconfig.Inapplicable(err.Error()))
 	}
-	if step != nil {
-		steps = append(steps, step)
+	parts := Prepared{Commit: func() func() { return func() {} }, Discard: func() {}}
+	if s.o.Properties.Prepare != nil {
+		if parts, err = s.o.Properties.Prepare(Alteration{now.inForce(), next.inForce(), named}); err != nil {
+			return Prepared{}, invalidRequest("%s", dynamicconfig.Inapplicable(err.Error()))
+		}
 	}
-	for name := range s.o.Listener {
-		was, stores := now.stores(name), next.stores(name)
-		if len(was) == 0 && len(stores) == 0 || s.o.Properties.Stores == nil {
-			continue // even the same value counts: the file may be another
-		}
-		commit, err := s.o.Properties.Stores(name, stores)
-		if err != nil {
-			return nil, invalidRequest("Invalid value org.apache.kafka.common.config.ConfigException: %s for configuration Invalid dynamic configuration", err)
-		}
-		steps = append(steps, commit)
-	}
-	return func() {
-		for _, step := range steps {
-			step()
-		}
+	workers := int(change.Next.Int(threadsConfig))
+	return Prepared{
+		Commit: func() func() {
+			if change.Now.Int(threadsConfig) != change.Next.Int(threadsConfig) {
+				s.pool.resize(max(workers, 1))
+			}
+			s.commitDataPlane(change.Now, plane)
+			return parts.Commit()
+		},
+		Discard: parts.Discard,
 	}, nil
 }
 
-// stores are the dynamic configs of a listener's key and trust store, without the prefix.
-func (b *brokerConfigs) stores(listener string) map[string]string {
-	prefix := "listener.name." + strings.ToLower(listener) + "."
-	found := map[string]string{}
-	for key, value := range b.perBroker {
-		rest, ok := strings.CutPrefix(key, prefix)
-		if known, resolved := kafkaconfig.Resolve(key); ok && resolved && known.Security {
-			found[rest] = value
+const threadsConfig = "num.io.threads"
+
+// dataPlaneConfigs are the given values that the data plane obeys.
+func dataPlaneConfigs(values dynamicconfig.Values) (map[string]string, error) {
+	obeyed := map[string]string{}
+	for _, name := range engine.Obeys() {
+		if v, ok := values[name]; ok {
+			obeyed[name] = v
 		}
 	}
-	return found
+	if err := engine.CheckBrokerConfigs(obeyed); err != nil {
+		return nil, fmt.Errorf("the data plane: %w", err)
+	}
+	return obeyed, nil
 }
 
-// applicableWorkers checks num.io.threads, which may at most double or halve.
-func (s *Server) applicableWorkers(now, next *brokerConfigs) (step func(), err error) {
-	const name = threadsConfig
-	was, _ := now.dynamic(name)
-	value, set := next.dynamic(name)
-	if was == value {
-		return nil, nil
+// commitDataPlane tells the data plane its configs, if they are others than before.
+func (s *Server) commitDataPlane(before dynamicconfig.Values, obeyed map[string]string) {
+	if was, err := dataPlaneConfigs(before); err == nil && maps.Equal(was, obeyed) {
+		return
 	}
-	workers := max(s.o.Workers, 1)
-	if set {
-		if workers, err = strconv.Atoi(strings.TrimSpace(value)); err != nil {
-			return nil, invalidRequest("Invalid value %s for configuration %s: Not a number of type INT", value, name)
-		}
+	if err := s.o.Engine.SetBrokerConfigs(s.ctx, obeyed); err != nil {
+		s.o.Log.Error("the data plane keeps its former configs until a restart", slog.Any("error", err))
 	}
-	_, _, running := s.pool.load()
-	refused := ""
-	switch {
-	case workers > 2*running:
-		refused = fmt.Sprintf("value should not be greater than double the current value %d", running)
-	case workers < running/2:
-		refused = fmt.Sprintf("value should be at least half the current value %d", running)
-	}
-	if set && refused != "" {
-		return nil, invalidRequest("Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation failed for %s=%d: %s for configuration Invalid dynamic configuration", name, workers, refused)
-	}
-	return func() { s.pool.resize(workers) }, nil
 }
 
-// applyStored puts the dynamic configs to work that an earlier run has stored. One that no longer
-// works is logged and left.
+// applyStored puts the dynamic configs to work that an earlier run has stored, before anybody is served. What no
+// longer works is logged and left.
 func (s *Server) applyStored() {
 	stored := s.brokerConfigs()
-	if value, ok := stored.dynamic(threadsConfig); ok {
-		if workers, err := strconv.Atoi(strings.TrimSpace(value)); err == nil && workers > 0 {
-			s.pool.resize(workers)
-		}
+	if plane, err := dataPlaneConfigs(stored.whole()); err != nil {
+		s.o.Log.Error("dynamic configs of the data plane cannot be used", slog.Any("error", err))
+	} else if err := s.o.Engine.SetBrokerConfigs(s.ctx, plane); err != nil { // it may have kept others
+		s.o.Log.Error("dynamic configs of the data plane cannot be used", slog.Any("error", err))
 	}
-	for name := range s.o.Listener {
-		stores := stored.stores(name)
-		if len(stores) == 0 || s.o.Properties.Stores == nil {
-			continue
+	inForce := stored.inForce()
+	if workers := dynamicconfig.Values(inForce).Int(threadsConfig); inForce[threadsConfig] != "" && workers > 0 {
+		s.pool.resize(int(workers))
+	}
+	if s.o.Properties.Prepare == nil {
+		return
+	}
+	done := map[string]string{}
+	for _, group := range groups(inForce) {
+		next := maps.Clone(done)
+		for _, name := range group {
+			next[name] = inForce[name]
 		}
-		commit, err := s.o.Properties.Stores(name, stores)
+		prepared, err := s.o.Properties.Prepare(Alteration{Now: done, Next: next})
 		if err != nil {
-			s.o.Log.Error("dynamic key or trust store cannot be used; the one of the properties file is", slog.String("listener", name), slog.Any("error", err))
+			s.o.Log.Error("dynamic configs cannot be used; what the properties file says holds", slog.Any("configs", group), slog.Any("error", err))
 			continue
 		}
-		commit()
+		prepared.Commit()()
+		done = next
 	}
+}
+
+// groups takes configs apart into those that stand or fall together: each listener's own, then those of all
+// listeners, then which listeners there are.
+func groups(configs map[string]string) [][]string {
+	byListener := map[string][]string{}
+	var general, which []string
+	for _, name := range slices.Sorted(maps.Keys(configs)) {
+		listener, _, prefixed := kafkaconfig.SplitListener(name)
+		switch {
+		case prefixed:
+			byListener[listener] = append(byListener[listener], name)
+		case name == "listeners" || name == "listener.security.protocol.map":
+			which = append(which, name)
+		default:
+			general = append(general, name)
+		}
+	}
+	var all [][]string
+	for _, listener := range slices.Sorted(maps.Keys(byListener)) {
+		all = append(all, byListener[listener])
+	}
+	return slices.DeleteFunc(append(all, general, which), func(g []string) bool { return len(g) == 0 })
 }

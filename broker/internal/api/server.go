@@ -41,8 +41,7 @@ type Options struct {
 
 	Engine   *engine.Engine
 	Metadata *metadata.Store
-	SASL     *sasl.Server        // of the listeners that have it
-	Listener map[string]Listener // by upper-case name
+	SASL     *sasl.Server // of the listeners that have it
 	// Connections walks the broker's connections, those in a TLS handshake too.
 	Connections func() iter.Seq[*network.Conn]
 	Counts      func() []network.ListenerCounts
@@ -64,14 +63,16 @@ type Options struct {
 
 // Server is the network's handler. Safe for concurrent use.
 type Server struct {
-	o       Options
-	rows    map[int16]*row
-	ranges  []kmsg.ApiVersionsResponseApiKey // what ApiVersions answers, in order of key
-	pool    *pool
-	metrics *metrics
-	ctx     context.Context
-	cancel  context.CancelFunc
-	quotas  sync.Once // says once that client quotas are not enforced
+	o Options
+	// listeners are what the front door knows of them, by upper-case name; the map is never changed.
+	listeners atomic.Pointer[map[string]Listener]
+	rows      map[int16]*row
+	ranges    []kmsg.ApiVersionsResponseApiKey // what ApiVersions answers, in order of key
+	pool      *pool
+	metrics   *metrics
+	ctx       context.Context
+	cancel    context.CancelFunc
+	quotas    sync.Once // says once that client quotas are not enforced
 
 	fetches atomic.Int64 // that the data plane is to answer
 
@@ -89,9 +90,19 @@ func New(ctx context.Context, o Options) *Server {
 	s.rows = serveable(table(o), o.Engine.Versions())
 	s.ranges = rangesOf(s.rows)
 	s.pool = newPool(max(o.Workers, 1))
-	s.applyStored()
+	s.listeners.Store(&map[string]Listener{})
 	return s
 }
+
+// Start puts the dynamic configs to work that were stored earlier. It is called once, before anybody is served.
+func (s *Server) Start() {
+	s.altering.Lock()
+	defer s.altering.Unlock()
+	s.applyStored()
+}
+
+// SetListeners replaces what is known of listeners; the map is not changed after it.
+func (s *Server) SetListeners(listeners map[string]Listener) { s.listeners.Store(&listeners) }
 
 // Close waits until no request is being worked on. The network is shut down before it, so that none
 // arrives any more.
@@ -142,7 +153,7 @@ func (s *Server) Open(c *network.Conn, state *tls.ConnectionState) {
 
 // principalName maps a certificate's subject by the listener's rules; without any it is the name.
 func (s *Server) principalName(listener, dn string) (string, error) {
-	rules := s.o.Listener[listener].Principals
+	rules := (*s.listeners.Load())[listener].Principals
 	if rules == nil {
 		return dn, nil
 	}

@@ -203,17 +203,7 @@ func checkOptions(o *Options) error {
 	if o.DefaultPartitions < 0 || o.DefaultPartitions > maxNewPartitions {
 		errs = append(errs, fmt.Errorf("%d default partitions are not between 1 and %d", o.DefaultPartitions, maxNewPartitions))
 	}
-	rules := brokerConfigRules()
-	for name, value := range o.BrokerConfigs {
-		rule, ok := rules[name]
-		if !ok {
-			errs = append(errs, fmt.Errorf("the data plane does not know the property %s", name))
-			continue
-		}
-		if why := rule(value); why != "" {
-			errs = append(errs, fmt.Errorf("%s=%s: %s", name, value, why))
-		}
-	}
+	errs = append(errs, CheckBrokerConfigs(o.BrokerConfigs))
 	return errors.Join(errs...)
 }
 

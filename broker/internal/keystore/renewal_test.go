@@ -25,9 +25,9 @@ func TestARenewedCertificateKeepsItsNames(t *testing.T) {
 	}{
 		{cert("kafka", "a", "b"), false, false, ""},
 		{cert("KAFKA", "b", "a", "c"), false, false, ""},
-		{cert("other", "a", "b"), false, true, "Keystore DistinguishedName does not match:  existing={DN=CN=kafka}, new={DN=CN=other}"},
+		{cert("other", "a", "b"), false, true, "Keystore DistinguishedName does not match:  existing={alias=kafka, DN=CN=kafka}, new={alias=kafka, DN=CN=other}"},
 		{cert("other", "a", "b"), true, false, ""},
-		{cert("kafka", "a"), true, false, "Keystore SubjectAltNames do not match:  existing={SAN=[a b 127.0.0.1]}, new={SAN=[a 127.0.0.1]}"},
+		{cert("kafka", "a"), true, false, "Keystore SubjectAltNames do not match:  existing={alias=kafka, SAN=[[2, a], [2, b], [7, 127.0.0.1]]}, new={alias=kafka, SAN=[[2, a], [7, 127.0.0.1]]}"},
 		{cert("kafka"), false, true, ""},
 	} {
 		got := ""

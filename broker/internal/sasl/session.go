@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -108,30 +109,37 @@ type Options struct {
 	MaxReauth func(listener, mechanism string) time.Duration
 }
 
-// Server makes sessions. It is immutable and safe for concurrent use.
+// Server makes sessions. It is safe for concurrent use.
 type Server struct {
-	o      Options
-	scrams map[string]*scramMechanism
+	options atomic.Pointer[Options]
+	scrams  map[string]*scramMechanism
 }
 
 // NewServer makes a server that authenticates by o. Mechanisms that are not
 // [Supported] are not offered.
 func NewServer(o Options) *Server {
-	s := &Server{o: o, scrams: map[string]*scramMechanism{}}
+	s := &Server{scrams: map[string]*scramMechanism{}}
 	for name, hash := range map[string]scram.HashGeneratorFcn{ScramSHA256: scram.SHA256, ScramSHA512: scram.SHA512} {
 		if m, err := newScram(hash, name, o.Scram); err == nil { // the library's signature; it has no reason to fail
 			s.scrams[name] = m
 		}
 	}
-	s.o.Mechanisms = make(map[string][]string, len(o.Mechanisms))
-	for listener, mechanisms := range o.Mechanisms {
-		for _, m := range mechanisms {
+	s.Update(o.Mechanisms, o.Plain, o.MaxReauth)
+	return s
+}
+
+// Update replaces what listeners offer, who the users of PLAIN are and how long sessions live. An exchange that has
+// begun ends as it began; the next, also of a session that authenticates again, goes by these.
+func (s *Server) Update(mechanisms map[string][]string, plain map[string]map[string]string, maxReauth func(listener, mechanism string) time.Duration) {
+	next := Options{Plain: plain, MaxReauth: maxReauth, Mechanisms: make(map[string][]string, len(mechanisms))}
+	for listener, offered := range mechanisms {
+		for _, m := range offered {
 			if m == Plain || s.scrams[m] != nil {
-				s.o.Mechanisms[listener] = append(s.o.Mechanisms[listener], m)
+				next.Mechanisms[listener] = append(next.Mechanisms[listener], m)
 			}
 		}
 	}
-	return s
+	s.options.Store(&next)
 }
 
 // Session is a new connection's authentication on a SASL listener.
@@ -139,7 +147,7 @@ func (s *Server) Session(listener string) *Session { return &Session{server: s, 
 
 func (s *Server) exchange(listener, mechanism string) exchange {
 	if mechanism == Plain {
-		return plainExchange{users: s.o.Plain[listener]}
+		return plainExchange{users: s.options.Load().Plain[listener]}
 	}
 	return &scramExchange{mechanism: s.scrams[mechanism]}
 }
@@ -285,7 +293,7 @@ func (x *Session) APIVersions(code int16) {
 
 // Handshake answers a SaslHandshake that Admit handed over.
 func (x *Session) Handshake(version int16, mechanism string, _ time.Time) HandshakeResult {
-	mechanisms := x.server.o.Mechanisms[x.listener]
+	mechanisms := x.server.options.Load().Mechanisms[x.listener]
 	again := x.state == stateRehandshake
 	if x.state != stateInitial && x.state != stateVersioned && !again {
 		x.state = stateFailed
@@ -340,10 +348,10 @@ func (x *Session) Token(_ int16, token []byte, now time.Time) TokenResult {
 }
 
 func (x *Session) lifetime() time.Duration {
-	if x.server.o.MaxReauth == nil {
-		return 0
+	if maxReauth := x.server.options.Load().MaxReauth; maxReauth != nil {
+		return maxReauth(x.listener, x.mechanism)
 	}
-	return x.server.o.MaxReauth(x.listener, x.mechanism)
+	return 0
 }
 
 func (x *Session) fail(err error, again bool) TokenResult {

@@ -1,0 +1,230 @@
+package dynamicconfig
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/brokerlab/brokerlab/broker/internal/kafkaconfig"
+)
+
+// Change is what a broker's whole configuration is and is to become, static values included.
+type Change struct {
+	Now, Next Values
+	// InterBroker is the listener (upper case) for other brokers; "" when none need be there.
+	InterBroker string
+}
+
+// Check judges the change as Kafka's broker does. The error is a [*RefusedError].
+func (c Change) Check() error {
+	if maps.Equal(c.Now, c.Next) {
+		return nil
+	}
+	for _, check := range []func() error{
+		c.cleaner, c.listenersAreReadable, c.addresses, c.cordoned, c.prefixed, c.reporters, c.threads, c.localRetention, c.listenersStay, c.limits, c.remote,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changed tells whether one of the configs has another value.
+func (c Change) changed(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return c.Now.Get(name) != c.Next.Get(name) })
+}
+
+func refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
+
+func inapplicable(format string, args ...any) error {
+	return Inapplicable(fmt.Sprintf(format, args...))
+}
+
+// addresses are max.connections.per.ip and its overrides.
+func (c Change) addresses() error {
+	const overrides = "max.connections.per.ip.overrides"
+	if !c.changed("max.connections.per.ip", overrides) {
+		return nil
+	}
+	counts, err := csvMap(overrides, c.Next.Get(overrides))
+	if err != nil {
+		return err
+	}
+	var strange []string
+	for _, entry := range counts {
+		if _, err := strconv.ParseInt(entry[1], 10, 32); err != nil {
+			return refuse("For input string: %q", entry[1])
+		}
+		if !regexp.MustCompile(`\A[0-9a-zA-Z\-%._:]*\z`).MatchString(entry[0]) {
+			strange = append(strange, entry[0])
+		}
+	}
+	if c.Next.Int("max.connections.per.ip") == 0 && len(counts) == 0 {
+		return refuse("requirement failed: max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.")
+	}
+	if len(strange) > 0 {
+		return refuse("%s contains invalid addresses : %s", overrides, strings.Join(strange, ","))
+	}
+	return nil
+}
+
+// csvMap reads key:value entries between commas, the last colon of each counts.
+func csvMap(name, text string) (entries [][2]string, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for _, entry := range regexp.MustCompile(`\s*,\s*`).Split(text, -1) {
+		at := strings.LastIndexByte(entry, ':')
+		if at < 0 {
+			return nil, refuse("Error parsing configuration property '%s': begin 0, end -1, length %d", name, len(entry))
+		}
+		entries = append(entries, [2]string{strings.TrimSpace(entry[:at]), strings.TrimSpace(entry[at+1:])})
+	}
+	return entries, nil
+}
+
+// cleaner is Kafka's check of the memory of each cleaner thread.
+func (c Change) cleaner() error {
+	const name = "log.cleaner.threads"
+	was, is := c.Now.Int(name), c.Next.Int(name)
+	switch {
+	case was == is:
+	case is == 0:
+		return refuse("/ by zero")
+	case is < was/2:
+		return inapplicable("Log cleaner threads cannot be reduced to less than half the current value %d", was)
+	case is > was*2:
+		return inapplicable("Log cleaner threads cannot be increased to more than double the current value %d", was)
+	}
+	return nil
+}
+
+func (c Change) cordoned() error {
+	const name = "cordoned.log.dirs"
+	if !c.changed(name) || c.Next.Get(name) == "*" {
+		return nil
+	}
+	dirs := kafkaconfig.SplitList(c.Next.Get("log.dirs"))
+	if len(dirs) == 0 {
+		dirs = kafkaconfig.SplitList(c.Next.Get("log.dir"))
+	}
+	missing := slices.DeleteFunc(kafkaconfig.SplitList(c.Next.Get(name)), func(d string) bool { return slices.Contains(dirs, d) })
+	if len(missing) > 0 {
+		return refuse("requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries : %s", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// prefixed checks the values of running listeners that [CheckNames] passes: those of configs that can be altered
+// only with a listener's prefix.
+func (c Change) prefixed() error {
+	for _, name := range slices.Sorted(maps.Keys(c.Next)) {
+		was, had := c.Now[name]
+		known, ok := kafkaconfig.Resolve(name)
+		listener, rest, prefixed := kafkaconfig.SplitListener(name)
+		if !prefixed || had && was == c.Next[name] || !slices.Contains(c.running(), strings.ToUpper(listener)) {
+			continue
+		}
+		if !ok {
+			if known.Config, ok = kafkaconfig.Lookup(rest); !ok {
+				continue
+			}
+		}
+		if err := known.Check(c.Next[name]); err != nil {
+			return inapplicable("%s", err)
+		}
+	}
+	return nil
+}
+
+func (c Change) reporters() error {
+	const name, own = "metric.reporters", "org.apache.kafka.common.metrics.JmxReporter"
+	if c.changed(name) && slices.ContainsFunc(kafkaconfig.SplitList(c.Next.Get(name)), func(class string) bool { return class != own }) {
+		return inapplicable("Validation of dynamic config update of Set(%s) failed with class %s kafka.server.DynamicMetricsReporters", name, "class")
+	}
+	return nil
+}
+
+// threads bounds a step: no less than half, no more than double.
+func (c Change) threads() error {
+	for _, name := range []string{"num.io.threads", "num.replica.fetchers", "num.recovery.threads.per.data.dir", "background.threads"} {
+		if err := step(name, c.Now.Int(name), c.Next.Int(name)); err != nil {
+			return err
+		}
+	}
+	for _, listener := range c.staying() {
+		const name = "num.network.threads"
+		if err := step(name, c.Now.IntOf(listener, name), c.Next.IntOf(listener, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func step(name string, was, is int64) error {
+	var why string
+	switch {
+	case was == is:
+		return nil
+	case is <= 0:
+		why = "value should be at least 1"
+	case is < was/2:
+		why = fmt.Sprintf("value should be at least half the current value %d", was)
+	case is > was*2:
+		why = fmt.Sprintf("value should not be greater than double the current value %d", was)
+	default:
+		return nil
+	}
+	return inapplicable("Dynamic thread count update validation failed for %s=%d, %s", name, is, why)
+}
+
+// localRetention keeps the tiered store's local part within the whole.
+func (c Change) localRetention() error {
+	for _, r := range []struct {
+		local, whole string
+		limit        int64
+	}{
+		{"log.local.retention.ms", "log.retention.ms", c.Next.retention()},
+		{"log.local.retention.bytes", "log.retention.bytes", c.Next.Int("log.retention.bytes")},
+	} {
+		const same = -2
+		local := c.Next.Int(r.local)
+		switch {
+		case r.limit == -1 || local == same || c.Now.retention() == c.Next.retention() && !c.changed(r.local, r.whole):
+		case local == -1:
+			return inapplicable("Invalid value -1 for configuration %s: Value must not be -1 as %s value is set as %d.", r.local, r.whole, r.limit)
+		case local > r.limit:
+			return inapplicable("Invalid value %d for configuration %s: Value must not be more than %s property value: %d", local, r.local, r.whole, r.limit)
+		}
+	}
+	return nil
+}
+
+// limits refuses a limit that admits nobody, for each listener that would get it.
+func (c Change) limits() error {
+	for _, listener := range c.staying() {
+		for _, name := range []string{"max.connections", "max.connection.creation.rate"} {
+			if is := c.Next.IntOf(listener, name); is != c.Now.IntOf(listener, name) && is <= 0 {
+				return inapplicable("Invalid %s %d", name, is)
+			}
+		}
+	}
+	return nil
+}
+
+// remote are the pools of tiered storage.
+func (c Change) remote() error {
+	for _, name := range []string{
+		"remote.log.reader.threads", "remote.log.manager.copier.thread.pool.size",
+		"remote.log.manager.expiration.thread.pool.size", "remote.log.manager.follower.thread.pool.size",
+	} {
+		if err := step(name, c.Now.Int(name), c.Next.Int(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
