@@ -17,6 +17,9 @@ type Refusal struct {
 	Message string
 }
 
+// Unsupported tells that the rule itself may be right, but the level of metadata.version is too low for it.
+func (r *Refusal) Unsupported() bool { return r.Code == codeUnsupportedVersion }
+
 // Validate checks a rule that is to be created in a cluster whose metadata.version is at level, in Kafka's order and with its
 // texts (AclApis.handleCreateAcls, AclControlManager.validateNewAcl). It returns nil where there is nothing to refuse.
 func Validate(b Binding, level int16) *Refusal {

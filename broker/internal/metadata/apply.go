@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
 )
 
 // MetadataVersion is the feature that pins the rules of this file.
@@ -26,6 +28,8 @@ type builder struct {
 	features  map[string]int16
 	epoch     int64
 	writers   map[int32]writerMark
+	acls      *acl.Index           // the store's own, changed in place
+	pending   map[acl.Binding]bool // rules that the entry in progress adds (true) or takes away
 
 	ownConfigs map[Resource]bool // inner maps that no image knows
 	ownQuotas  map[string]bool
@@ -33,8 +37,10 @@ type builder struct {
 	journal    bool     // whether undo is kept: not for a single record, which is refused before it changes anything
 }
 
-func newBuilder(from *Image) *builder {
+func newBuilder(from *Image, acls *acl.Index) *builder {
 	return &builder{
+		acls:       acls,
+		pending:    map[acl.Binding]bool{},
 		offset:     from.offset,
 		clusterID:  from.clusterID,
 		scram:      newEdit(from.scram),
@@ -82,11 +88,38 @@ func (b *builder) apply(e *entry) (repeated bool, rejected *RejectedError) {
 		for _, undo := range slices.Backward(b.undo) {
 			undo()
 		}
+		clear(b.pending)
 		err.Index = i
 		return false, err
 	}
 	clear(b.undo)
+	b.flushACLs()
 	return false, nil
+}
+
+// flushACLs makes an entry's rules part of the index, once it is known that the entry holds.
+func (b *builder) flushACLs() {
+	if len(b.pending) == 0 {
+		return
+	}
+	var add, remove []acl.Binding
+	for rule, present := range b.pending {
+		if present {
+			add = append(add, rule)
+		} else {
+			remove = append(remove, rule)
+		}
+	}
+	b.acls.Add(add...)
+	b.acls.Remove(remove...)
+	clear(b.pending)
+}
+
+func (b *builder) hasACL(rule acl.Binding) bool {
+	if present, ok := b.pending[rule]; ok {
+		return present
+	}
+	return b.acls.Has(rule)
 }
 
 // check gives the verdict on one record.
@@ -104,12 +137,36 @@ func (b *builder) check(r Record) *RejectedError {
 		if u[scramIndex(r.Mechanism)] == nil {
 			return &RejectedError{Record: r, Detail: fmt.Sprintf("user %q has no %s credential", r.User, r.Mechanism), Err: ErrNotFound}
 		}
+	case AddACL:
+		return b.checkACL(r)
+	case RemoveACL:
+		if !b.hasACL(r.Binding) {
+			return &RejectedError{Record: r, Detail: r.String(), Err: ErrNotFound}
+		}
 	case setCluster:
 		if b.clusterID != "" && b.clusterID != r.ID {
 			return &RejectedError{Record: r, Detail: "the log belongs to cluster " + b.clusterID, Err: ErrInvalid}
 		}
 	}
 	return nil
+}
+
+// checkACL applies the rules of the level that is finalized where the log has come to: a range never races past the change
+// of metadata.version that allows it.
+func (b *builder) checkACL(r AddACL) *RejectedError {
+	rule := r.Binding
+	if r.Ungated && acl.IsCIDR(rule.Host) {
+		rule.Host = acl.AnyHost // the rest is as it always was
+	}
+	refusal := acl.Validate(rule, b.features[MetadataVersion])
+	if refusal == nil {
+		return nil
+	}
+	rejected := &RejectedError{Record: r, Detail: refusal.Message, Err: ErrInvalid}
+	if refusal.Unsupported() {
+		rejected.Err = ErrUnsupported
+	}
+	return rejected
 }
 
 // put applies a record that check let pass.
@@ -125,6 +182,10 @@ func (b *builder) put(r Record) {
 		b.putQuota(r)
 	case SetFeature:
 		b.putFeature(r)
+	case AddACL:
+		b.pending[r.Binding] = true
+	case RemoveACL:
+		b.pending[r.Binding] = false
 	case setCluster:
 		b.putCluster(r)
 	}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math"
 	"testing"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
 )
 
 var broker1 = Resource{Type: ResourceBroker, Name: "1"}
@@ -16,7 +18,7 @@ func scramLevel() []Record {
 // applied is the image after the changes, each an entry of its own; the last one's verdict comes with it.
 func applied(t *testing.T, changes ...[]Record) (*Image, *RejectedError) {
 	t.Helper()
-	b := newBuilder(emptyImage())
+	b := newBuilder(emptyImage(), acl.NewIndex())
 	var verdict *RejectedError
 	for n, records := range changes {
 		e := &entry{node: 1, incarnation: 1, sequence: uint64(n + 1), records: records}
@@ -69,7 +71,7 @@ func TestChangeIsAppliedWholeOrNotAtAll(t *testing.T) {
 }
 
 func TestImageNeverChanges(t *testing.T) {
-	b := newBuilder(emptyImage())
+	b := newBuilder(emptyImage(), acl.NewIndex())
 	sequence := uint64(0)
 	apply := func(records ...Record) *Image {
 		sequence++
@@ -104,7 +106,7 @@ func TestImageNeverChanges(t *testing.T) {
 }
 
 func TestRepeatedEntryIsAppliedOnce(t *testing.T) {
-	b := newBuilder(emptyImage())
+	b := newBuilder(emptyImage(), acl.NewIndex())
 	e := func(incarnation int64, sequence uint64, value string) *entry {
 		return &entry{node: 1, incarnation: incarnation, sequence: sequence, records: []Record{SetConfig{Resource: broker1, Name: "a", Value: &value}}}
 	}

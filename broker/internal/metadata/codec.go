@@ -32,6 +32,8 @@ const (
 	typeRemoveScram = 4
 	typeSetConfig   = 5
 	typeSetQuota    = 6
+	typeAddACL      = 7
+	typeRemoveACL   = 8
 )
 
 // errMalformed is an entry that no store has written.
@@ -140,6 +142,13 @@ func appendRecord(w *writer, r Record) int {
 		w.string(r.Name)
 		w.nullableFloat(r.Value)
 		return typeSetQuota
+	case AddACL:
+		w.binding(r.Binding)
+		w.present(r.Ungated)
+		return typeAddACL
+	case RemoveACL:
+		w.binding(r.Binding)
+		return typeRemoveACL
 	}
 	return 0 // Record cannot be implemented elsewhere, and a test encodes each type
 }
@@ -163,6 +172,10 @@ func readRecord(r *reader, kind uint64) Record {
 		rec := SetQuota{Entity: r.entity()}
 		rec.Name, rec.Value = r.string(), r.nullableFloat()
 		return rec
+	case typeAddACL:
+		return AddACL{Binding: r.binding(), Ungated: r.present()}
+	case typeRemoveACL:
+		return RemoveACL{Binding: r.binding()}
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
 )
 
 func (e *entry) encode() []byte { return appendRecords(e.appendHead(nil), e.records) }
@@ -22,6 +24,9 @@ func everyRecord() []Record {
 		SetConfig{Resource: Resource{Type: ResourceBroker}, Name: "max.connections"},
 		SetQuota{Entity: Entity{{Type: EntityUser, Name: new("u")}, {Type: EntityClientID}}, Name: "producer_byte_rate", Value: new(0.5)},
 		SetQuota{Entity: Entity{{Type: EntityIP}}, Name: "connection_creation_rate"},
+		AddACL{Binding: rangeRule("10.0.0.0/8")},
+		AddACL{Binding: rangeRule("bad/path"), Ungated: true},
+		RemoveACL{Binding: rangeRule("10.0.0.0/8")},
 	}
 }
 
@@ -50,6 +55,8 @@ func TestEntryFormatStaysAsItIs(t *testing.T) {
 		"no config": {SetConfig{Resource: broker1, Name: "n"}, "000204030105000604013" + "1016e00"},
 		"quota":     {SetQuota{Entity: Entity{{Type: "ip"}}, Name: "n", Value: new(1.0)}, "00020403010600100102697000016e013ff0000000000000"},
 		"no quota":  {SetQuota{Entity: Entity{{Type: "ip", Name: new("a")}}, Name: "n"}, "000204030106000a010269700101" + "61016e00"},
+		"rule":      {AddACL{Binding: acl.Binding{Pattern: acl.Pattern{Type: acl.Topic, Name: "t", Kind: acl.Literal}, Principal: "U:a", Host: "*", Operation: acl.Read, Permission: acl.Allow}}, "0002040301" + "07000d" + "02030303" + "0174" + "03553a61" + "012a" + "00"},
+		"no rule":   {RemoveACL{Binding: acl.Binding{Pattern: acl.Pattern{Type: acl.Topic, Name: "t", Kind: acl.Literal}, Principal: "U:a", Host: "*", Operation: acl.Read, Permission: acl.Allow}}, "0002040301" + "08000c" + "02030303" + "0174" + "03553a61" + "012a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := entry{node: 1, incarnation: 2, sequence: 3, records: []Record{c.record}}
@@ -103,6 +110,6 @@ func FuzzDecodeEntry(f *testing.F) {
 		if second := again.encode(); !bytes.Equal(first, second) {
 			t.Fatalf("encoded once: %x, twice: %x", first, second)
 		}
-		_, _ = newBuilder(emptyImage()).apply(e)
+		_, _ = newBuilder(emptyImage(), acl.NewIndex()).apply(e)
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
 )
 
 type writer struct{ b []byte }
@@ -173,4 +175,18 @@ func (r *reader) entity() Entity {
 		e = append(e, EntityPart{Type: EntityType(r.string()), Name: r.nullableString()})
 	}
 	return e
+}
+
+func (w *writer) binding(b acl.Binding) {
+	w.b = append(w.b, byte(b.Type), byte(b.Kind), byte(b.Operation), byte(b.Permission))
+	w.string(b.Name)
+	w.string(b.Principal)
+	w.string(b.Host)
+}
+
+func (r *reader) binding() acl.Binding {
+	b := acl.Binding{Pattern: acl.Pattern{Type: acl.ResourceType(r.byte()), Kind: acl.PatternType(r.byte())}}
+	b.Operation, b.Permission = acl.Operation(r.byte()), acl.Permission(r.byte())
+	b.Name, b.Principal, b.Host = r.string(), r.string(), r.string()
+	return b
 }

@@ -1,9 +1,13 @@
 package metadata
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // Record is one fact that a change adds to the image or takes from it. The types of this file are all there are. A new
-// one, as ACLs will be, is a type here, a row in codec.go's table, a case in apply.go and a field of [Image].
+// one is a type here, a row in codec.go's table, a case in apply.go and a field of [Image].
 type Record interface {
 	// validate tells what is wrong with the record itself, whatever the image.
 	validate() error
@@ -39,6 +43,19 @@ type SetQuota struct {
 type SetFeature struct {
 	Name  string // metadata.version, group.version …
 	Level int16
+}
+
+// AddACL adds a rule; one that is there already stays as it is.
+type AddACL struct {
+	acl.Binding
+	// Ungated tells that the rule was made as brokers before 4.4-IV1 did, which did not look at hosts: what has a slash is
+	// kept at any level of metadata.version, whether it is a range or not.
+	Ungated bool
+}
+
+// RemoveACL takes a rule away, which must exist.
+type RemoveACL struct {
+	acl.Binding
 }
 
 // setCluster names the cluster that the log belongs to. It opens every log.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
 )
 
 // Options are what a store needs to know.
@@ -46,6 +48,7 @@ type Store struct {
 	log         *topicLog
 	slog        *slog.Logger
 	image       atomic.Pointer[Image]
+	acls        *acl.Index
 	queue       chan *change
 
 	mu      sync.Mutex         // guards what follows
@@ -77,6 +80,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		node:    o.NodeID,
+		acls:    acl.NewIndex(),
 		log:     log,
 		slog:    o.Log,
 		queue:   make(chan *change),
@@ -118,7 +122,7 @@ func (s *Store) start(ctx context.Context, o Options) error {
 
 // replay applies the whole log.
 func (s *Store) replay(ctx context.Context) error {
-	b := newBuilder(emptyImage())
+	b := newBuilder(emptyImage(), s.acls)
 	end, err := s.log.end(ctx)
 	if err != nil {
 		return err
@@ -167,6 +171,10 @@ func newClusterID() string {
 
 // Image returns the latest image. It never changes; the next call may return a newer one.
 func (s *Store) Image() *Image { return s.image.Load() }
+
+// ACLs is the index of the rules that are part of the image. It is one and the same for as long as the store is open, and
+// holds an acknowledged change; what is not acknowledged yet may be in it in parts. Only the store changes it.
+func (s *Store) ACLs() *acl.Index { return s.acls }
 
 // Append makes records one change: all of them or none. It returns when the change is durable and in the image. A
 // change that a rule refuses is a [*RejectedError]; after any other error the change may still come true.
@@ -316,7 +324,7 @@ func (s *Store) applyLoop() {
 // and the verdicts are those of the records before.
 func (s *Store) applyAll(records []*kgo.Record) (map[uint64]error, error) {
 	verdicts := make(map[uint64]error, len(records))
-	b := newBuilder(s.Image())
+	b := newBuilder(s.Image(), s.acls)
 	defer func() { s.image.Store(b.image()) }()
 	for _, r := range records {
 		e, repeated, rejected, err := b.step(r.Offset, r.Value)

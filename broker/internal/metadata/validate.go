@@ -88,3 +88,13 @@ func (r setCluster) validate() error {
 	}
 	return nil
 }
+
+// What a rule must be depends on the image, see checkACL; here is what no level allows.
+func (r AddACL) validate() error {
+	if r.Host == "" || r.Name == "" {
+		return errors.New("a rule needs a host and a resource name")
+	}
+	return nil
+}
+
+func (RemoveACL) validate() error { return nil }
