@@ -315,6 +315,11 @@ func (b *Broker) Serve(ctx context.Context) error {
 	b.log.InfoContext(ctx, "started", slog.Int("node_id", int(b.cfg.NodeID)), slog.String("cluster_id", b.api.ClusterID()),
 		slog.String("listeners", strings.Join(names, ",")), slog.Duration("took", time.Since(b.created)))
 	close(b.ready)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	if b.cfg.StoreWatch > 0 {
+		watching.Go(b.watchStores)
+	}
 
 	var failed error
 	select {

@@ -53,8 +53,9 @@ type Config struct {
 	DefaultReplicationFactor int16
 	SyncWrites               bool // log.flush.interval.messages=1
 	MetadataVersion          string
-	MetricsListener          string // host:port, "" is none
-	KernelAccounting         string // auto, require, off, lab:<socket>
+	MetricsListener          string        // host:port, "" is none
+	KernelAccounting         string        // auto, require, off, lab:<socket>
+	StoreWatch               time.Duration // 0: files of stores are not watched
 	APIsEnabled              bool
 	ListClientConnectionsKey int16
 
@@ -177,6 +178,9 @@ func (c *Config) apply(l *loading, p properties) {
 		l.problem("kernel.accounting", "%q is not one of auto, require, off, lab:<socket>", p.KernelAccounting)
 	}
 	c.APIsEnabled = p.APIsEnabled
+	if c.StoreWatch = time.Duration(p.StoreWatch) * time.Millisecond; p.StoreWatch < 0 {
+		l.problem("brokerlab.ssl.store.watch.ms", "%d must not be negative; 0 is never", p.StoreWatch)
+	}
 	if p.ListClientConnectionsKey < 1 || p.ListClientConnectionsKey > 1<<15-1 {
 		l.problem("list.client.connections.api.key", "%d is no API key (allowed: 1 to 32767)", p.ListClientConnectionsKey)
 	}

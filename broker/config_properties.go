@@ -87,6 +87,10 @@ type properties struct {
 	// KernelAccounting is who counts connections in the kernel: auto (BPF, else sock_diag), require (BPF, or
 	// the start fails), off, or lab:<socket> (the owner of the lab, asked over its Unix socket).
 	KernelAccounting string `property:"kernel.accounting" default:"auto"`
+	// StoreWatch is how many milliseconds lie between two looks at the files of key and trust stores; one that has changed
+	// is loaded as an alteration would load it, and a broken one is logged and left. 0 is never: stores are loaded anew
+	// only when they are altered, as in Kafka.
+	StoreWatch int64 `property:"brokerlab.ssl.store.watch.ms" default:"0"`
 	// APIsEnabled serves brokerlab's own requests (keys from 10001 on) beside Kafka's.
 	APIsEnabled bool `property:"brokerlab.apis.enable" default:"true"`
 	// ListClientConnectionsKey is the API key of KIP-1329's ListClientConnections. Kafka has

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"net"
@@ -53,7 +54,7 @@ func differs(a api.Alteration, name string) bool {
 // touched lists the properties without prefixes that are altered for a listener, its own and those of all.
 func touched(a api.Alteration, listener string) map[string]bool {
 	names := map[string]bool{}
-	for _, all := range []map[string]string{a.Now, a.Next} {
+	for _, all := range []iter.Seq[string]{maps.Keys(a.Now), maps.Keys(a.Next), maps.Keys(a.Named)} {
 		for key := range all {
 			if !differs(a, key) {
 				continue

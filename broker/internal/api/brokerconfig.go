@@ -219,6 +219,23 @@ func (s *Server) prepare(now, next *brokerConfigs, named map[string]bool) (Prepa
 	}, nil
 }
 
+// ReloadStores has a listener (upper case) load its key and trust stores anew, as if they had been set again.
+func (s *Server) ReloadStores(listener string) error {
+	if s.o.Properties.Prepare == nil {
+		return nil
+	}
+	s.altering.Lock()
+	defer s.altering.Unlock()
+	inForce := s.brokerConfigs().inForce()
+	named := map[string]bool{dynamicconfig.Prefix(listener) + "ssl.keystore.location": true}
+	prepared, err := s.o.Properties.Prepare(Alteration{inForce, inForce, named})
+	if err != nil {
+		return err
+	}
+	prepared.Commit()()
+	return nil
+}
+
 const threadsConfig = "num.io.threads"
 
 // dataPlaneConfigs are the given values that the data plane obeys.
