@@ -13,6 +13,7 @@ import (
 
 	"github.com/brokerlab/brokerlab/netlab"
 	"github.com/brokerlab/brokerlab/netlab/topology"
+	"github.com/brokerlab/brokerlab/scenarios/reproduce"
 )
 
 type labUpOptions struct {
@@ -26,8 +27,8 @@ func newLabUp(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up FILE",
 		Short: "Build the lab of a lab file and leave it running",
-		Long: `Build the lab of a lab file, wait until every listener of every node is open, print how to reach it, and leave it
-running. A lab that is up already is completed: nodes that do not run are started. If building fails, nothing is left.
+		Long: `Build the lab of a lab file, wait until every listener of every node is open, create its topics and rules, print how to
+reach it, and leave it running. A lab that is up already is completed: nodes that do not run are started. If building fails, nothing is left.
 
 Exit status: 0 when the lab is up, 1 when it could not be built, 2 when the file is wrong.`,
 		Example: "  sudo brokerlab lab up examples/quickstart.yaml",
@@ -42,6 +43,9 @@ Exit status: 0 when the lab is up, 1 when it could not be built, 2 when the file
 
 func labUp(ctx context.Context, env Env, file string, o labUpOptions) error {
 	topo, err := topology.Load(file)
+	if err == nil && reproduce.Wants(topo) {
+		_, err = reproduce.Open(topo)
+	}
 	if err != nil {
 		return &ExitError{Code: 2, Err: fmt.Errorf("lab file cannot be used:\n%w", err)}
 	}
@@ -53,6 +57,10 @@ func labUp(ctx context.Context, env Env, file string, o labUpOptions) error {
 		options.NoIPv6 = "--no-ipv6 was given"
 	}
 	lab, err := netlab.Up(ctx, topo, options)
+	if err == nil && reproduce.Wants(topo) {
+		p.set("creating topics and rules")
+		err = reproduce.Seed(ctx, lab, topo)
+	}
 	p.stop()
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ func systemCommands() []func(Env) *cobra.Command {
 	return []func(Env) *cobra.Command{
 		newBroker,
 		newLab,
+		newCheck,
 		newRun,
 		newKernel,
 		newDoctor,
