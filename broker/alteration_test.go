@@ -264,3 +264,67 @@ func sorted(all []string) []string {
 	slices.Sort(all)
 	return all
 }
+
+// The file holds what Kafka 4.4.0 answered to DescribeConfigs with the properties and alterations below, without
+// log.dirs and min.insync.replicas.
+func TestAlteredBrokerConfigsAreDescribedAsKafkaDescribesThem(t *testing.T) {
+	t.Parallel()
+	stores := t.TempDir()
+	for _, name := range []string{"one.pem", "renewed.pem"} {
+		writeStore(t, filepath.Join(stores, name), "one", []string{"localhost"})
+	}
+	b := start(t, load(t, alterableProperties(stores, "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")+`controller.quorum.voters=1@127.0.0.1:19311
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+listener.name.internal.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+log.retention.hours=10
+listener.name.secure.num.network.threads=5
+`))
+	r := dial(t, b.Addr("PLAINTEXT"))
+	mustAlter(r, "", map[string]*string{
+		"num.io.threads": new("6"), "max.connections": new("1000"), "listener.name.secure.max.connections": new("50"), "log.retention.ms": new("1000000"),
+		"listener.name.secure.num.network.threads": new("4"), "nobody.knows": new("y"), "num.network.threads": new("4"),
+	})
+	mustAlter(r, "1", map[string]*string{
+		"num.io.threads": new("7"), "listener.name.secure.max.connections": new("40"), "listener.name.secure.ssl.client.auth": new("requested"),
+		"listener.name.secure.ssl.keystore.location":             new(stores + "/renewed.pem"),
+		"listener.name.internal.plain.connections.max.reauth.ms": new("60000"),
+		"listener.name.internal.plain.sasl.jaas.config":          new(`org.apache.kafka.common.security.plain.PlainLoginModule required user_bob="secret";`),
+		"custom.name":                           new("x"),
+		"log.cleanup.policy":                    new("compact,delete"),
+		"listener.name.internal.node.id":        new("5"),
+		"listener.name.nowhere.max.connections": new("4"),
+	})
+	text := func(s *string) string {
+		if s == nil {
+			return "<nil>"
+		}
+		return *s
+	}
+	got := map[string]bool{}
+	for _, resource := range []string{"1", ""} {
+		for name, c := range brokerConfig(r, resource) {
+			var line strings.Builder
+			fmt.Fprintf(&line, "[%s] %s=%s src=%d ro=%v sens=%v type=%d syn=", resource, name, text(c.Value), c.Source, c.ReadOnly, c.IsSensitive, c.ConfigType)
+			for _, s := range c.ConfigSynonyms {
+				fmt.Fprintf(&line, " %d:%s=%s", s.Source, s.Name, text(s.Value))
+			}
+			got[line.String()] = true
+		}
+	}
+	content, err := os.ReadFile("testdata/describe-broker-4.4.0.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(strings.ReplaceAll(string(content), "$STORES", stores)), "\n")
+	if len(lines) < 350 {
+		t.Fatalf("%d configs, want more than 350", len(lines))
+	}
+	for _, want := range lines {
+		if !got[want] {
+			t.Errorf("no config is described as\n%s", want)
+		}
+	}
+}

@@ -44,7 +44,7 @@ func mustAlter(r *raw, resource string, configs map[string]*string) {
 
 func metrics(t *testing.T, b *broker.Broker) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(limit(t), http.MethodGet, "http://"+b.MetricsAddr().String()+"/metrics", nil)
+	req, err := http.NewRequestWithContext(limit(t), http.MethodGet, "http://"+b.MetricsAddr().String()+"/metrics", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}

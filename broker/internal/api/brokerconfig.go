@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -57,7 +56,7 @@ func (s *Server) brokerConfigs() *brokerConfigs {
 	image, node := s.o.Metadata.Image(), strconv.Itoa(int(s.o.NodeID))
 	return &brokerConfigs{
 		node:        node,
-		static:      s.o.Properties.Static,
+		static:      s.static,
 		perBroker:   image.Configs(metadata.Resource{Type: metadata.ResourceBroker, Name: node}),
 		clusterWide: image.Configs(metadata.Resource{Type: metadata.ResourceBroker}),
 	}
@@ -83,15 +82,24 @@ func (b *brokerConfigs) synonyms(name string, sensitive bool) []kmsg.DescribeCon
 	add(b.perBroker, kmsg.ConfigSourceDynamicBrokerConfig)
 	add(b.clusterWide, kmsg.ConfigSourceDynamicDefaultBrokerConfig)
 	add(b.static, kmsg.ConfigSourceStaticBrokerConfig)
-	if c, ok := kafkaconfig.Resolve(name); ok && c.Default != nil { // not that of a weaker unit
+	for _, n := range dynamicconfig.Synonyms(name) {
+		c, ok := kafkaconfig.Lookup(n)
+		if !ok || c.Default == nil {
+			continue
+		}
 		s := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
-		s.Name, s.Source = c.Name, kmsg.ConfigSourceDefaultConfig
+		s.Name, s.Source = n, kmsg.ConfigSourceDefaultConfig
 		if !sensitive {
 			s.Value = c.Default
 		}
 		out = append(out, s)
 	}
-	return out
+	// Kafka begins with the config itself: log.retention.ms above log.retention.hours is none of the latter's.
+	own := slices.IndexFunc(out, func(s kmsg.DescribeConfigsResponseResourceConfigConfigSynonym) bool { return s.Name == name })
+	if own < 0 {
+		return nil
+	}
+	return out[own:]
 }
 
 // describe lists the configs of one resource: all of this broker's, or those that are set
@@ -129,6 +137,10 @@ func (b *brokerConfigs) describe(r *kmsg.DescribeConfigsRequestResource, synonym
 
 func (b *brokerConfigs) entry(name string, perBroker, synonyms, documentation bool) kmsg.DescribeConfigsResponseResourceConfig {
 	known, ok := kafkaconfig.Resolve(name)
+	if listener, rest, prefixed := kafkaconfig.SplitListener(name); !ok && prefixed {
+		known.Listener = listener
+		known.Config, ok = kafkaconfig.Lookup(rest) // it is kept, and no listener looks at it
+	}
 	out := kmsg.NewDescribeConfigsResponseResourceConfig()
 	out.Name = name
 	out.IsSensitive = !ok || known.Sensitive()
@@ -140,12 +152,10 @@ func (b *brokerConfigs) entry(name string, perBroker, synonyms, documentation bo
 	}
 	out.Source = kmsg.ConfigSourceDefaultConfig
 	if len(all) > 0 {
-		out.Source = all[0].Source
-		// A value comes from its own name, not from a weaker unit of it: log.retention.hours=168 is not
-		// log.retention.ms=168.
-		if own := all[0]; own.Name == name || strings.HasPrefix(name, "listener.name.") {
-			out.Value = own.Value
-		}
+		out.Source, out.Value = all[0].Source, all[0].Value
+	}
+	if perBroker && ok && known.Listener == "" && !out.IsSensitive {
+		out.Value = b.valueInForce(known.Config)
 	}
 	out.IsDefault = out.Source == kmsg.ConfigSourceDefaultConfig
 	_, dynamic := kafkaconfig.Lookup(name)
@@ -160,6 +170,17 @@ func (b *brokerConfigs) entry(name string, perBroker, synonyms, documentation bo
 		out.Documentation = &known.Doc
 	}
 	return out
+}
+
+// valueInForce is a config's value as Kafka prints it: what was read of it, and null for an absent one. A
+// stronger unit hides a weaker one even there: under log.retention.ms log.retention.hours has its default.
+func (b *brokerConfigs) valueInForce(c kafkaconfig.Config) *string {
+	value, given := b.whole()[c.Name]
+	if !given {
+		return c.Default
+	}
+	value = c.Canonical(value)
+	return &value
 }
 
 func configType(t kafkaconfig.Type) kmsg.ConfigType {

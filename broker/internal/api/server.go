@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"iter"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,6 +67,7 @@ type Server struct {
 	o Options
 	// listeners are what the front door knows of them, by upper-case name; the map is never changed.
 	listeners atomic.Pointer[map[string]Listener]
+	static    map[string]string // Properties.Static, and what Kafka makes of it
 	rows      map[int16]*row
 	ranges    []kmsg.ApiVersionsResponseApiKey // what ApiVersions answers, in order of key
 	pool      *pool
@@ -91,6 +93,10 @@ func New(ctx context.Context, o Options) *Server {
 	s.ranges = rangesOf(s.rows)
 	s.pool = newPool(max(o.Workers, 1))
 	s.listeners.Store(&map[string]Listener{})
+	s.static = maps.Clone(o.Properties.Static)
+	if id, given := s.static["node.id"]; given {
+		s.static["broker.id"] = id // the old name has the same value
+	}
 	return s
 }
 

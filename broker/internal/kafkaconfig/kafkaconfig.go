@@ -220,6 +220,25 @@ func (c Config) Check(value string) error {
 	return nil
 }
 
+// Canonical prints a valid value as Kafka prints what it has read of it.
+func (c Config) Canonical(value string) string {
+	trimmed := strings.TrimSpace(value)
+	switch c.Type {
+	case Boolean:
+		return strings.ToLower(trimmed)
+	case Int, Short, Long:
+		if n, err := strconv.ParseInt(trimmed, 10, 64); err == nil {
+			return strconv.FormatInt(n, 10)
+		}
+	case List:
+		return strings.Join(SplitList(value), ",")
+	case String, Class:
+		return trimmed
+	case Double, Password:
+	}
+	return value
+}
+
 func (c Config) checkNumber(value string) error {
 	var n float64
 	var err error
