@@ -21,7 +21,7 @@ import (
 
 // Limits that keep a hostile file from costing more than it weighs.
 const (
-	maxFile  = 256 << 10 // bytes
+	maxFile  = 512 << 10 // bytes
 	maxLines = 10_000    // of the file: the YAML parser takes time with the square of a mapping
 	maxDepth = 16        // nesting of what is decoded; a lab file needs 4
 	maxOpen  = 64        // nesting of what the YAML parser gets, which takes time with the square of it

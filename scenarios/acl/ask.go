@@ -78,28 +78,28 @@ func write(topic string) question {
 
 // read asks for records from the start of partition 0: READ on the topic.
 func read(topic string) question {
-	return question{fetch(topic, 0, 0), answerOf(fetchCode)}
+	return question{fetch(topic, 0), answerOf(fetchCode)}
 }
 
 func fetchCode(r *kmsg.FetchResponse) int16 {
 	code := r.ErrorCode
 	for _, t := range r.Topics {
-		for _, p := range t.Partitions {
-			code = worst(code, p.ErrorCode)
+		for i := range t.Partitions {
+			code = worst(code, t.Partitions[i].ErrorCode)
 		}
 	}
 	return code
 }
 
-// fetch is a request for records of partition 0 from an offset on, which waits that long for the first byte.
-func fetch(topic string, offset int64, wait time.Duration) *kmsg.FetchRequest {
+// fetch is a request for all records of partition 0, which waits that long for the first byte.
+func fetch(topic string, wait time.Duration) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.Version, req.ReplicaID, req.MaxWaitMillis, req.MaxBytes = 11, -1, int32(wait.Milliseconds()), 1<<20
 	req.MinBytes, req.SessionEpoch = 1, -1
 	t := kmsg.NewFetchRequestTopic()
 	t.Topic = topic
 	p := kmsg.NewFetchRequestTopicPartition()
-	p.FetchOffset, p.PartitionMaxBytes, p.CurrentLeaderEpoch = offset, 1<<20, -1
+	p.PartitionMaxBytes, p.CurrentLeaderEpoch = 1<<20, -1
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
 	return req

@@ -35,7 +35,7 @@ var _ = Describe("A change of rules", Label("acl"), func() {
 		const rule = "allow alice READ Topic:orders from 10.1.7.0/24"
 		s.Grant(ctx, rule)
 		p := from(ctx, s, net4, "alice", "10.1.7.1")
-		first := fetch("orders", 0, 0)
+		first := fetch("orders", 0)
 		first.SessionEpoch = 0 // begin a session
 		resp, err := p.fleet.Call(ctx, 0, first)
 		Expect(err).NotTo(HaveOccurred())
@@ -48,7 +48,7 @@ var _ = Describe("A change of rules", Label("acl"), func() {
 			return
 		}
 		s.Revoke(ctx, rule)
-		next := fetch("orders", 0, 0)
+		next := fetch("orders", 0)
 		next.SessionID, next.SessionEpoch, next.Topics = session.SessionID, 1, nil // nothing named: what the session has
 		resp, err = p.fleet.Call(ctx, 0, next)
 		Expect(err).NotTo(HaveOccurred())
@@ -64,7 +64,7 @@ var _ = Describe("A change of rules", Label("acl"), func() {
 		answer := make(chan error, 1)
 		go func() {
 			defer GinkgoRecover()
-			_, err := p.fleet.Call(ctx, 0, fetch("orders", 0, 20*time.Second))
+			_, err := p.fleet.Call(ctx, 0, fetch("orders", 20*time.Second))
 			answer <- err
 		}()
 		Consistently(answer).WithTimeout(200 * time.Millisecond).ShouldNot(Receive())

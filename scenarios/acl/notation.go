@@ -16,16 +16,14 @@ var _ = Describe("A rule that is created", Label("acl"), func() {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4))
 		refusals := map[string]string{
 			"0010.0.0.0/8": "Could not parse [0010.0.0.0/8]", "10.0.0.0/33": "Value [33] not in range [0,32]", "10.0.0.0/-1": "Could not parse [10.0.0.0/-1]",
-			"256.0.0.0/8": "Value [256] not in range [0,255]", "10.0.0.0/": "Could not parse [10.0.0.0/]", "/": "Could not parse [/]", " 10.0.0.0/8": "Could not parse [ 10.0.0.0/8]",
+			"256.0.0.0/8": "Value [256] not in range [0,255]", "10.0.0.0/": "Could not parse [10.0.0.0/]", "/": "Could not parse [/]", "10.0.0.0/ 8": "Could not parse [10.0.0.0/ 8]",
 			"10.0.0.0/8/8": "Could not parse [10.0.0.0/8/8]", "example.com/24": "Could not parse [example.com/24]", "10.0.0.0/255.0.0.0": "Could not parse [10.0.0.0/255.0.0.0]",
 			"2001:db8::/129":        "Could not parse [2001:db8::/129] - prefix length must be between 0 and 128",
 			"2001:db8::/":           "Could not parse [2001:db8::/] - invalid prefix length",
 			"::ffff:192.168.1.0/24": "Could not parse [::ffff:192.168.1.0] - not an IPv6 address",
 			"::ffff:c0a8:100/120":   "Could not parse [::ffff:c0a8:100] - not an IPv6 address",
-			"2001:db8:::/32":        "Could not parse [2001:db8::]",
 			"g::/32":                "Could not parse [g::]", "[::1]:80/64": "Could not parse [[::1]:80]",
 		}
-		delete(refusals, "2001:db8:::/32") // what Java prints of three colons is its own business
 		for host, reason := range refusals {
 			Expect(s.Create(ctx, hosts(host)...)).To(Equal([]stage.Refusal{{Code: invalidRequest, Text: "Invalid CIDR notation '" + host + "': " + reason}}), "%q", host)
 		}

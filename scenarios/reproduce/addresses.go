@@ -58,11 +58,11 @@ func rangeOf(host string) (p netip.Prefix, note string) {
 	case host == "*":
 		return p, ""
 	case acl.IsCIDR(host):
-		p, err := acl.ParseCIDR(host)
+		cidr, err := acl.ParseCIDR(host)
 		if err != nil {
-			return netip.Prefix{}, fmt.Sprintf("host %q matches nobody: %v", host, err)
+			return p, fmt.Sprintf("host %q matches nobody: %v", host, err)
 		}
-		return p, ""
+		return cidr, ""
 	}
 	a, err := netip.ParseAddr(host)
 	if err != nil {
@@ -125,11 +125,11 @@ func familiar(v6 bool) (elsewhere, node []string) {
 // divide finds networks and examples for all classes of a family.
 func (l *land) divide(root *span) {
 	v6 := root.prefix.Addr().Is6()
-	l.settle(root, l.merge(root))
+	l.settle(root, merge(root))
 	l.examples(root, root)
 	elsewhere, node := familiar(v6)
 	taken := l.prefixes()
-	if a, ok := l.pick(root, elsewhere, append(slices.Clone(taken), reserved(v6)...)); ok {
+	if a, ok := pick(root, elsewhere, append(slices.Clone(taken), reserved(v6)...)); ok {
 		l.classes = append(l.classes, class{a, root.prefix})
 		p := netip.PrefixFrom(a, a.BitLen())
 		for bits := a.BitLen(); bits >= blockBits(v6); bits-- {
@@ -143,7 +143,7 @@ func (l *land) divide(root *span) {
 	} else {
 		l.notes = append(l.notes, fmt.Sprintf("no %s address is outside of all ranges", family(v6)))
 	}
-	if a, ok := l.pick(&span{prefix: root.prefix}, node, append(l.prefixes(), reserved(v6)...)); ok {
+	if a, ok := pick(&span{prefix: root.prefix}, node, append(l.prefixes(), reserved(v6)...)); ok {
 		l.nodes = append(l.nodes, a)
 	} else {
 		l.notes = append(l.notes, fmt.Sprintf("the ranges leave no %s address for a broker", family(v6)))
@@ -166,7 +166,7 @@ func blockBits(v6 bool) int {
 }
 
 // merge gives each single address outside of all ranges the network around it, if nothing else is in there.
-func (l *land) merge(root *span) map[netip.Prefix]bool {
+func merge(root *span) map[netip.Prefix]bool {
 	v6 := root.prefix.Addr().Is6()
 	blocks := map[netip.Prefix]bool{}
 	for _, s := range root.inside {
@@ -239,7 +239,7 @@ func (s *span) free(others []netip.Prefix) (netip.Addr, bool) {
 }
 
 // pick takes the first of the known addresses that is in no range inside s and in none of the others, or else any.
-func (l *land) pick(s *span, known []string, others []netip.Prefix) (netip.Addr, bool) {
+func pick(s *span, known []string, others []netip.Prefix) (netip.Addr, bool) {
 	avoid := append(prefixesOf(s.inside), others...)
 	for _, text := range known {
 		a := netip.MustParseAddr(text)

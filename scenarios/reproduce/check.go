@@ -90,52 +90,29 @@ func CheckCluster(ctx context.Context, c Cluster, file *topology.Lab, progress f
 	return book.check(ctx, p, progress)
 }
 
-// bench is the rows that one seat asks.
-type bench struct{ rows []int }
-
 // parallel is how many seats ask at the same time.
 const parallel = 8
 
 // check asks all cells, those of one principal and address one after another.
 func (b *Book) check(ctx context.Context, p place, progress func(done, of int)) ([]Result, error) {
-	type key struct {
-		principal, listener string
-		from                netip.Addr
-	}
-	benches := map[key]*bench{}
-	var order []*bench
-	starts, total := make([]int, len(b.Rows)), 0
+	answers, total := make([][]Result, len(b.Rows)), 0
 	for i := range b.Rows {
-		r := &b.Rows[i]
-		k := key{r.Principal, r.Listener, r.From}
-		if benches[k] == nil {
-			benches[k] = &bench{}
-			order = append(order, benches[k])
-		}
-		benches[k].rows = append(benches[k].rows, i)
-		starts[i] = total
-		total += len(r.Cells)
+		answers[i] = make([]Result, len(b.Rows[i].Cells))
+		total += len(b.Rows[i].Cells)
 	}
 	if total == 0 {
 		return nil, errors.New("the lab file expects nothing: it has no key expect")
 	}
-	results := make([]Result, total)
 	var done atomic.Int64
-	queue := make(chan *bench)
+	queue := make(chan []int)
 	var workers sync.WaitGroup
-	for range min(parallel, len(order)) {
+	for range parallel {
 		workers.Go(func() {
-			for one := range queue {
-				s, why, err := p.take(ctx, &b.Rows[one.rows[0]])
-				if s == nil {
-					s = &seat{}
-				}
-				if s.err = err; why != "" && err == nil {
-					s.err = unprovenError(why)
-				}
-				for _, i := range one.rows {
-					b.askRow(ctx, p, s, i, results[starts[i]:starts[i]+len(b.Rows[i].Cells)])
-					if n := done.Add(int64(len(b.Rows[i].Cells))); progress != nil {
+			for rows := range queue {
+				s := sit(ctx, p, &b.Rows[rows[0]])
+				for _, i := range rows {
+					b.askRow(ctx, p, s, i, answers[i])
+					if n := done.Add(int64(len(answers[i]))); progress != nil {
 						progress(int(n), total)
 					}
 				}
@@ -143,15 +120,48 @@ func (b *Book) check(ctx context.Context, p place, progress func(done, of int)) 
 			}
 		})
 	}
-	for _, one := range order {
-		queue <- one
+	for _, rows := range b.bySeat() {
+		queue <- rows
 	}
 	close(queue)
 	workers.Wait()
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	return results, nil
+	return slices.Concat(answers...), nil
+}
+
+// bySeat gives the rows of each principal, address and listener, in the order of the file.
+func (b *Book) bySeat() [][]int {
+	type key struct {
+		principal, listener string
+		from                netip.Addr
+	}
+	number := map[key]int{}
+	var all [][]int
+	for i := range b.Rows {
+		r := &b.Rows[i]
+		k := key{r.Principal, r.Listener, r.From}
+		n, ok := number[k]
+		if !ok {
+			n = len(all)
+			number[k], all = n, append(all, nil)
+		}
+		all[n] = append(all[n], i)
+	}
+	return all
+}
+
+// sit takes a seat, or one at which nothing can be asked.
+func sit(ctx context.Context, p place, r *Row) *seat {
+	s, why, err := p.take(ctx, r)
+	switch {
+	case err != nil:
+		return &seat{err: err}
+	case why != "":
+		return &seat{err: unprovenError(why)}
+	}
+	return s
 }
 
 // unprovenError says why a cell cannot be proven.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
 	"github.com/brokerlab/brokerlab/netlab/topology"
@@ -80,6 +81,17 @@ func Plan(source Source) (*Setup, error) {
 	}
 	if len(source.Rules) == 0 {
 		p.wrong("there are no rules to reproduce")
+	}
+	for i, rule := range source.Rules {
+		if rule.Type.String() == "UNKNOWN" || rule.Operation.String() == "UNKNOWN" || rule.Operation == acl.AnyOperation ||
+			rule.Kind != acl.Literal && rule.Kind != acl.Prefixed || rule.Permission != acl.Allow && rule.Permission != acl.Deny {
+			p.wrong("rule %d is none that a cluster can have: %s", i+1, rule)
+		}
+		for _, text := range []string{rule.Principal, rule.Host, rule.Name} {
+			if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+				p.wrong("rule %d: %q cannot stand in a lab file", i+1, text)
+			}
+		}
 	}
 	p.config()
 	p.listeners()
@@ -254,9 +266,7 @@ func (p *planner) authorize() {
 			return
 		}
 	}
-	for _, user := range slices.Sorted(maps.Keys(super)) {
-		p.principals = append(p.principals, user)
-	}
+	p.principals = append(p.principals, slices.Sorted(maps.Keys(super))...)
 	p.setup.Config["super.users"] = strings.TrimPrefix(strings.TrimRight(text, "; ")+";User:"+adminUser, ";")
 	everyone := strings.EqualFold(p.setup.Config["allow.everyone.if.no.acl.found"], "true")
 	index := acl.NewIndex()
@@ -358,8 +368,8 @@ func (p *planner) resources() {
 
 // covered tells whether a rule other than one for all names is about this one.
 func (p *planner) covered(kind acl.ResourceType, name string) bool {
-	for rule := range p.number {
-		if rule.Type == kind && rule.Name != "*" && covers(rule, kind, name) {
+	for i := range p.source.Rules {
+		if rule := &p.source.Rules[i]; rule.Name != "*" && covers(rule, kind, name) {
 			return true
 		}
 	}
@@ -367,38 +377,33 @@ func (p *planner) covered(kind acl.ResourceType, name string) bool {
 }
 
 // covers tells whether a rule is about a resource.
-func covers(rule acl.Binding, kind acl.ResourceType, name string) bool {
+func covers(rule *acl.Binding, kind acl.ResourceType, name string) bool {
 	return rule.Type == kind && rule.Covers(name)
 }
 
 // expect asks the authorizer about every principal and resource, from one address of each kind that the rules for both tell
 // apart. Pairs that no rule is about are asked once, as long as there is room.
 func (p *planner) expect() error {
-	rules := slices.Collect(maps.Keys(p.number))
 	var told, silent []Row
+	left := 0
 	for _, t := range p.things {
-		var about []acl.Binding
-		for _, rule := range rules {
-			if covers(rule, t.kind, t.name) {
-				about = append(about, rule)
-			}
-		}
+		named := p.hosts(t)
 		for _, principal := range p.principals {
 			l, ok := p.logins[principal]
 			if !ok {
 				continue
 			}
-			var hosts []string
-			own := false
-			for _, rule := range about {
-				if rule.Principal == principal || rule.Principal == "User:*" {
-					hosts = append(hosts, rule.Host)
-					own = own || rule.Principal == principal
-				}
+			own := len(named[principal]) > 0 || principal == stranger
+			switch {
+			case own && len(told) > maxRows:
+				left++
+				continue
+			case !own && len(told)+len(silent) > maxRows:
+				left++
+				continue
 			}
-			for _, from := range p.kinds(hosts) {
-				row := p.row(principal, l, from, t)
-				if own || principal == stranger {
+			for _, from := range p.kinds(slices.Concat(named[principal], named["User:*"])) {
+				if row := p.row(principal, l, from, t); own {
 					told = append(told, row)
 				} else {
 					silent = append(silent, row)
@@ -407,17 +412,28 @@ func (p *planner) expect() error {
 		}
 	}
 	if len(told) > maxRows {
-		return fmt.Errorf("these rules come to %d rows of expectations, and a lab file has room for %d: take a part of the rules", len(told), maxRows)
+		return fmt.Errorf("these rules come to more rows of expectations than the %d that a lab file has room for: take a part of the rules", maxRows)
 	}
 	if len(told)+len(silent) > maxRows {
-		p.note("%d rows are left out, of principals and resources that no rule is about together: each is as %s", len(silent), stranger)
+		p.note("%d rows are left out, of principals and resources that no rule is about together: each is as %s", len(silent)+left, stranger)
 		silent = nil
 	}
-	p.setup.Expect = append(told, silent...)
+	p.setup.Expect = slices.Concat(told, silent)
 	slices.SortStableFunc(p.setup.Expect, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.Principal, b.Principal), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name))
 	})
 	return nil
+}
+
+// hosts are those of all rules about a resource, by principal.
+func (p *planner) hosts(t thing) map[string][]string {
+	all := map[string][]string{}
+	for i := range p.source.Rules {
+		if r := &p.source.Rules[i]; covers(r, t.kind, t.name) {
+			all[r.Principal] = append(all[r.Principal], r.Host)
+		}
+	}
+	return all
 }
 
 // kinds gives one address for each combination of hosts that an address can match or was meant to, in the order of the land's classes.

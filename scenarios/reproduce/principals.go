@@ -202,16 +202,7 @@ func shortest(p *syntax.Regexp, filled map[int]string) string {
 	case syntax.OpLiteral:
 		return string(p.Rune)
 	case syntax.OpCharClass:
-		for _, preferred := range "xX1 " {
-			for i := 0; i+1 < len(p.Rune); i += 2 {
-				if p.Rune[i] <= preferred && preferred <= p.Rune[i+1] {
-					return string(preferred)
-				}
-			}
-		}
-		if len(p.Rune) > 0 {
-			return string(p.Rune[0])
-		}
+		return oneOf(p.Rune)
 	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
 		return "x"
 	case syntax.OpCapture:
@@ -233,4 +224,19 @@ func shortest(p *syntax.Regexp, filled map[int]string) string {
 		}
 	}
 	return b.String()
+}
+
+// oneOf is a character of a class, which is pairs of the first and last of a range: a letter if there is one.
+func oneOf(class []rune) string {
+	for _, preferred := range "xX1 " {
+		for i := 0; i+1 < len(class); i += 2 {
+			if class[i] <= preferred && preferred <= class[i+1] {
+				return string(preferred)
+			}
+		}
+	}
+	if len(class) == 0 {
+		return ""
+	}
+	return string(class[0])
 }

@@ -114,8 +114,8 @@ type labPlace struct {
 	id     int32
 }
 
-func (p *labPlace) changes() bool { return true }
-func (p *labPlace) node() int32   { return p.id }
+func (*labPlace) changes() bool { return true }
+func (p *labPlace) node() int32 { return p.id }
 
 func (p *labPlace) take(ctx context.Context, r *Row) (*seat, string, error) {
 	l, err := p.book.login(p.lab.Topology().Users, r.Principal, r.Listener)
@@ -218,8 +218,8 @@ type clusterPlace struct {
 	self netip.Addr // this machine's address as the first connection had it
 }
 
-func (p *clusterPlace) changes() bool { return false }
-func (p *clusterPlace) node() int32   { return 0 }
+func (*clusterPlace) changes() bool { return false }
+func (*clusterPlace) node() int32   { return 0 }
 
 func (p *clusterPlace) take(ctx context.Context, r *Row) (*seat, string, error) {
 	if r.Principal != p.principal {
@@ -254,8 +254,8 @@ func (p *clusterPlace) address(ctx context.Context) (netip.Addr, error) {
 			continue
 		}
 		local, err := netip.ParseAddrPort(c.LocalAddr().String())
-		if err = errors.Join(err, c.Close()); err != nil {
-			return netip.Addr{}, err
+		if wrong := errors.Join(err, c.Close()); wrong != nil {
+			return netip.Addr{}, wrong
 		}
 		p.self = local.Addr().Unmap().WithZone("")
 		return p.self, nil

@@ -135,7 +135,8 @@ func (o *checkOptions) checkLab(ctx context.Context, file *topology.Lab, p *prog
 		clean = lab.Down(down)
 	}()
 	p.set("creating topics and rules")
-	if err := reproduce.Seed(ctx, lab, file); err != nil {
+	err = reproduce.Seed(ctx, lab, file)
+	if err != nil {
 		return nil, nil, err
 	}
 	results, err = reproduce.CheckLab(ctx, lab, file, tell)

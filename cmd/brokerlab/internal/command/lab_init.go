@@ -97,10 +97,10 @@ func labInit(env Env, o labInitOptions) error {
 	if place == "" {
 		place = "reproduced.yaml"
 	}
-	if _, err := topology.Parse(place, text); err != nil {
+	if _, err = topology.Parse(place, text); err != nil {
 		return wrong(fmt.Errorf("the lab file that these rules come to cannot be used:\n%w", err))
 	}
-	if err := o.write(env, text); err != nil {
+	if err = o.write(env, text); err != nil {
 		return wrong(err)
 	}
 	cells := 0
@@ -108,7 +108,7 @@ func labInit(env Env, o labInitOptions) error {
 		cells += len(setup.Expect[i].Cells)
 	}
 	for _, note := range setup.Notes {
-		if _, err := fmt.Fprintf(env.Stderr, "note: %s\n", note); err != nil {
+		if _, err = fmt.Fprintf(env.Stderr, "note: %s\n", note); err != nil {
 			return err
 		}
 	}
