@@ -213,6 +213,10 @@ func (c Change) limits() error {
 			}
 		}
 	}
+	const ssl = "max.ssl.connections" // KIP-1015; no listener has its own
+	if is := c.Next.Int(ssl); c.changed(ssl) && is <= 0 {
+		return inapplicable("Invalid %s %d", ssl, is)
+	}
 	return nil
 }
 

@@ -55,6 +55,7 @@ func TestWhatARefusalLooksAt(t *testing.T) {
 			"max.connections": "0", "listener.name.plaintext.max.connections": "5", "listener.name.ext.max.connections": "5",
 		}, ""},
 		{"a base value is the limit of the others", map[string]string{"max.connections": "0", "listener.name.ext.max.connections": "5"}, "Invalid max.connections 0"},
+		{"TLS connections are never none", map[string]string{"max.ssl.connections": "0"}, "Invalid max.ssl.connections 0"},
 		{"a port may be shared by one IPv4 and one IPv6 address", map[string]string{"listeners": "PLAINTEXT://127.0.0.1:9092,EXT://[::1]:9092"}, ""},
 		{"but not by three", map[string]string{"listeners": "PLAINTEXT://127.0.0.1:9092,EXT://[::1]:9092,NEW://[::2]:9092"}, "one needs to be IPv4"},
 		{"every address of IPv4 cannot be advertised", map[string]string{"listeners": "PLAINTEXT://:9092,EXT://:9093,NEW://0.0.0.0:9094"}, "nonroutable meta-address"},

@@ -1,6 +1,6 @@
 // Package kafkaconfig is the table of all broker configs of Apache Kafka 4.4.0:
 // what exists, of which type, with which default, and how it may be altered
-// while a broker runs. The rows were printed by Kafka's own classes
+// while a broker runs; and of KIP-1015's max.ssl.connections. The rows were printed by Kafka's own classes
 // (testdata/Dump.java); whether brokerlab has a use for one is not said here.
 package kafkaconfig
 
@@ -100,6 +100,14 @@ func (c Config) PerMechanism() bool {
 	return false
 }
 
+// maxSSLConnections is KIP-1015's config, the one row that Kafka 4.4.0 does not have.
+func maxSSLConnections() Config {
+	return Config{
+		Name: "max.ssl.connections", Type: Int, Default: new("2147483647"), Importance: "MEDIUM", Valid: "[0,...]", Min: new(0.0), Mode: ClusterWide,
+		Doc: "The maximum number of connections over TLS that the broker has at any time (KIP-1015)",
+	}
+}
+
 //go:embed broker-4.4.0.json
 var source []byte
 
@@ -113,6 +121,8 @@ var table = sync.OnceValue(func() map[string]Config {
 	for i := range rows {
 		m[rows[i].Name] = rows[i]
 	}
+	ssl := maxSSLConnections()
+	m[ssl.Name] = ssl
 	return m
 })
 
