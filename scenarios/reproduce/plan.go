@@ -258,6 +258,8 @@ func (p *planner) authorize() {
 	super, err := acl.ParseSuperUsers(text)
 	if err != nil {
 		p.wrong("super.users: %w", err)
+	}
+	if len(p.errs) > 0 {
 		return
 	}
 	for rule := range p.number {
