@@ -18,6 +18,8 @@ func describeConfigs(q *call, req *kmsg.DescribeConfigsRequest) {
 	var places []int // in the answer, of the resources that the data plane describes
 	for i := range req.Resources {
 		r := &req.Resources[i]
+		// Authorization goes here, for each resource, before anything tells whether it is there. Only a broker's name that
+		// is no number is told to anyone.
 		switch r.ResourceType {
 		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics:
 			ask.Resources = append(ask.Resources, *r)

@@ -93,20 +93,15 @@ func (a *alteration) admit() []int {
 		if r.code != 0 {
 			continue
 		}
-		// Whoever may not alter r's configs is refused here: what is above is told to anyone.
+		// Authorization goes here: what precheck says is told to anyone, all that follows to those who may.
 		switch r.kind {
 		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics:
 			passed = append(passed, i)
 		case kmsg.ConfigResourceTypeBroker:
 			a.alterBroker(r)
 		case kmsg.ConfigResourceTypeBrokerLogger:
-			if a.replace {
-				r.refuse(kerr.InvalidRequest, "Unknown resource type %d", int8(r.kind))
-				continue
-			}
 			a.alterLogger(r)
-		default:
-			r.refuse(kerr.InvalidRequest, "Unknown resource type %d", int8(r.kind))
+		default: // precheck has refused it
 		}
 	}
 	return passed
@@ -140,6 +135,16 @@ func (a *alteration) precheck(r *changed) {
 	}
 	if len(null) > 0 {
 		r.refuse(kerr.InvalidRequest, "Null value not supported for : %s", strings.Join(null, ", "))
+		return
+	}
+	switch r.kind {
+	case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeBroker:
+	case kmsg.ConfigResourceTypeBrokerLogger:
+		if a.replace { // the older API has no loggers
+			r.refuse(kerr.InvalidRequest, "Unknown resource type %d", int8(r.kind))
+		}
+	default:
+		r.refuse(kerr.InvalidRequest, "Unknown resource type %d", int8(r.kind))
 	}
 }
 
