@@ -84,12 +84,13 @@ func finish(c *cobra.Command, env Env) *cobra.Command {
 
 // commands lists the subcommands: those that only talk to brokers, and those of this system.
 func commands() []func(Env) *cobra.Command {
-	return append([]func(Env) *cobra.Command{newConnections, newVersion}, systemCommands()...)
+	return append([]func(Env) *cobra.Command{newACLs, newConnections, newVersion}, systemCommands()...)
 }
 
 // scripts maps the name of one of Kafka's scripts to the command that a link of that name is.
 func scripts() map[string]func(Env) *cobra.Command {
 	return map[string]func(Env) *cobra.Command{
+		"kafka-acls.sh":               newACLsScript,
 		"kafka-client-connections.sh": newConnectionsScript,
 	}
 }
