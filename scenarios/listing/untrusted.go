@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -44,28 +43,6 @@ func forged(trusted string) (certificate, key string) {
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
 }
 
-// since is what after has more than before, or all of it.
-func since(after, before *hdrhistogram.Histogram) *hdrhistogram.Histogram {
-	h := fleet.NewHistogram()
-	if after != nil {
-		h.Merge(after)
-	}
-	if before == nil {
-		return h
-	}
-	rest := fleet.NewHistogram()
-	earlier := map[int64]int64{}
-	for _, bar := range before.Distribution() {
-		earlier[bar.To] = bar.Count
-	}
-	for _, bar := range h.Distribution() {
-		if n := bar.Count - earlier[bar.To]; n > 0 {
-			_ = rest.RecordValues(bar.To, n) // it was in range before
-		}
-	}
-	return rest
-}
-
 var _ = Describe("Good clients", Label("listing"), func() {
 	It("are served and listed while others try an untrusted certificate again and again", func(ctx SpecContext) {
 		const lasting = 5 * time.Second
@@ -75,7 +52,7 @@ var _ = Describe("Good clients", Label("listing"), func() {
 		working := s.Fleet(ctx, good)
 		stage.AllUp(working)
 		Eventually(working.Records).WithContext(ctx).WithTimeout(time.Minute).Should(HaveEach(HaveField("Requests", BeNumerically(">", 10))))
-		quiet := since(working.Latencies()[fleet.RequestLatency], nil)
+		quiet := stage.Since(working.Latencies()[fleet.RequestLatency], nil)
 
 		bad := s.Group("10.9.0.0/16", "SSL", stage.Nobody, 1)
 		bad.TLS.Certificate, bad.TLS.Key = forged(bad.TLS.CA)
@@ -97,7 +74,7 @@ var _ = Describe("Good clients", Label("listing"), func() {
 		}
 		going.Wait()
 		took, cpu := time.Since(begin), s.CPU(ctx)-cpu
-		busy := since(working.Latencies()[fleet.RequestLatency], quiet)
+		busy := stage.Since(working.Latencies()[fleet.RequestLatency], quiet)
 
 		refused := looping.Records()
 		delays := fleet.NewHistogram()

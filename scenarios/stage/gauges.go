@@ -9,10 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"github.com/brokerlab/brokerlab/netlab/netns"
+	"github.com/brokerlab/brokerlab/scenarios/fleet"
 )
 
 // CPU is the processor time that the broker's process has used since it began.
@@ -101,4 +103,59 @@ func readIn(ns *netns.Handle, name string) string {
 		return err
 	})).To(Succeed())
 	return string(text)
+}
+
+// Memory is what the broker's process holds, in bytes, as the kernel counts it.
+type Memory struct {
+	Resident int64 // VmRSS: now
+	Peak     int64 // VmHWM: the most since the process began, or since [Stage.ResetPeak]
+}
+
+// Memory is what the broker's process holds.
+func (s *Stage) Memory(ctx context.Context) Memory {
+	GinkgoHelper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid(ctx)))
+	Expect(err).NotTo(HaveOccurred())
+	value := func(name string) int64 {
+		for line := range strings.Lines(string(text)) {
+			if rest, ok := strings.CutPrefix(line, name+":"); ok {
+				kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+				Expect(err).NotTo(HaveOccurred())
+				return kib << 10
+			}
+		}
+		Fail("the process has no " + name)
+		return 0
+	}
+	return Memory{Resident: value("VmRSS"), Peak: value("VmHWM")}
+}
+
+// ResetPeak makes the peak of the broker's memory what it holds now, and returns that.
+func (s *Stage) ResetPeak(ctx context.Context) int64 {
+	GinkgoHelper()
+	const resetPeak = "5" // see proc(5), clear_refs
+	Expect(os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.pid(ctx)), []byte(resetPeak), 0)).To(Succeed())
+	return s.Memory(ctx).Resident
+}
+
+// Since is what after has more than before, or all of it.
+func Since(after, before *hdrhistogram.Histogram) *hdrhistogram.Histogram {
+	h := fleet.NewHistogram()
+	if after != nil {
+		h.Merge(after)
+	}
+	if before == nil {
+		return h
+	}
+	rest := fleet.NewHistogram()
+	earlier := map[int64]int64{}
+	for _, bar := range before.Distribution() {
+		earlier[bar.To] = bar.Count
+	}
+	for _, bar := range h.Distribution() {
+		if n := bar.Count - earlier[bar.To]; n > 0 {
+			_ = rest.RecordValues(bar.To, n) // it was in range before
+		}
+	}
+	return rest
 }

@@ -10,7 +10,7 @@ import (
 // way. A Fetch gets at least one batch, so that every client gets on.
 const (
 	// unsentMost is how much answers may hold that clients do not take before a Fetch gets no more.
-	unsentMost = 256 << 20
+	unsentMost = 128 << 20
 	// fetchMost is the most that one Fetch gets.
 	fetchMost = 8 << 20
 	// fetchesMost is shared by all Fetches that are waited for.
