@@ -1,7 +1,9 @@
 package reproduce
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
 	"github.com/brokerlab/brokerlab/broker/admin"
@@ -144,10 +147,48 @@ func (p *labPlace) open(_ context.Context, l login, from netip.Addr) (*seat, err
 	if err != nil {
 		return nil, err
 	}
-	return newSeat(append(config.Options,
-		kgo.SeedBrokers(netip.AddrPortFrom(target, port).String()),
-		kgo.Dialer(subnet.Dialer(from)),
-	)...)
+	options, err := through(config, subnet.Dialer(from))
+	if err != nil {
+		return nil, err
+	}
+	return newSeat(append(options, kgo.SeedBrokers(netip.AddrPortFrom(target, port).String()))...)
+}
+
+// dialer connects to host:port.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// through gives the options of a client that logs in as config says over connections of dial: kgo takes a dialer or TLS, not both.
+func through(config *admin.ClientConfig, dial dialer) ([]kgo.Opt, error) {
+	model, err := kgo.NewClient(config.Options...)
+	if err != nil {
+		return nil, err
+	}
+	defer model.Close()
+	options := []kgo.Opt{kgo.Dialer(dial)}
+	if mechanisms, ok := model.OptValue(kgo.SASL).([]sasl.Mechanism); ok && len(mechanisms) > 0 {
+		options = append(options, kgo.SASL(mechanisms...))
+	}
+	settings, ok := model.OptValue(kgo.DialTLSConfig).(*tls.Config)
+	if !ok || settings == nil {
+		return options, nil
+	}
+	return append(options, kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		own := settings.Clone()
+		own.ServerName = cmp.Or(own.ServerName, host)
+		c := tls.Client(raw, own)
+		if err := c.HandshakeContext(ctx); err != nil {
+			return nil, errors.Join(err, raw.Close())
+		}
+		return c, nil
+	})), nil
 }
 
 func (p *labPlace) subnetOf(a netip.Addr) *netlab.Subnet {
@@ -183,6 +224,19 @@ func (b *Book) login(users []topology.User, principal, listener string) (login, 
 		return login{}, fmt.Errorf("no user of the lab is %s at listener %s", principal, listener)
 	}
 	return login{}, fmt.Errorf("no user of the lab is %s at any listener", principal)
+}
+
+// LogIns returns all that is wrong with who asks in a lab: principals that no user of the file is, each with its line.
+func (b *Book) LogIns(users []topology.User) error {
+	said := map[string]bool{}
+	var errs []error
+	for i := range b.Rows {
+		if _, err := b.login(users, b.Rows[i].Principal, b.Rows[i].Listener); err != nil && !said[err.Error()] {
+			said[err.Error()] = true
+			errs = append(errs, fmt.Errorf("line %d: %w", b.Lines[i], err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // nameOf is what a broker calls a user at a listener.

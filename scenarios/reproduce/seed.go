@@ -84,8 +84,12 @@ func (b *Book) administer(lab *netlab.Lab, node *netlab.Node) (*kgo.Client, erro
 			if err != nil {
 				return nil, err
 			}
-			return kgo.NewClient(append(config.Options,
-				kgo.SeedBrokers(netip.AddrPortFrom(node.Addr(from.Is6()), l.Port).String()), kgo.Dialer(p.subnetOf(from).Dialer(from)), kgo.DisableClientMetrics())...)
+			target := netip.AddrPortFrom(node.Addr(from.Is6()), l.Port).String()
+			options, err := through(config, p.subnetOf(from).Dialer(from))
+			if err != nil {
+				return nil, err
+			}
+			return kgo.NewClient(append(options, kgo.SeedBrokers(target), kgo.DisableClientMetrics())...)
 		}
 	}
 	return nil, fmt.Errorf("none of the super users (%s) can log in to create topics and rules: a lab file needs one among its users, and a listener for passwords (PLAIN) or certificates",

@@ -69,7 +69,7 @@ func check(ctx context.Context, env Env, path string, o checkOptions) error {
 	could := func(err error) error { return &ExitError{Code: 2, Err: err} }
 	file, err := topology.Load(path)
 	if err == nil {
-		_, err = reproduce.Open(file)
+		err = o.readable(file)
 	}
 	if err != nil {
 		return could(fmt.Errorf("lab file cannot be used:\n%w", err))
@@ -103,6 +103,15 @@ func check(ctx context.Context, env Env, path string, o checkOptions) error {
 		return could(fmt.Errorf("%s of %d could not be asked for", plural(n[reproduce.Failed], "decision"), len(results)))
 	}
 	return nil
+}
+
+// readable tells what is wrong with the file's rules and expectations.
+func (o *checkOptions) readable(file *topology.Lab) error {
+	book, err := reproduce.Open(file)
+	if err != nil || o.servers != "" {
+		return err
+	}
+	return book.LogIns(file.Users)
 }
 
 // checkLab brings the lab up, asks, and removes it; clean is what went wrong with that.
