@@ -9,10 +9,10 @@ import (
 func TestACLCommandLinesThatKafkaRefusesAreRefusedWithItsText(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"":         "One of --bootstrap-server or --bootstrap-controller must be specified",
-		"-s":       "Command must include exactly one action: --list, --add, --remove. ",
-		"-s --add": "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or --delegation-token <Delegation Token ID>",
-		"-s --add --topic t":                                         "You must specify one of: --allow-principal, --deny-principal when trying to add ACLs.",
+		"":                   "One of --bootstrap-server or --bootstrap-controller must be specified",
+		"-s":                 "Command must include exactly one action: --list, --add, --remove. ",
+		"-s --add":           "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or --delegation-token <Delegation Token ID>",
+		"-s --add --topic t": "You must specify one of: --allow-principal, --deny-principal when trying to add ACLs.",
 		"-s --add --topic t --resource-pattern-type match":           "A '--resource-pattern-type' value of 'MATCH' is not valid when adding acls.",
 		"-s --list --producer":                                       `Option "[list]" can't be used with option "[producer]"`,
 		"-s --add --producer":                                        "With --producer you must specify a --topic",
