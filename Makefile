@@ -8,7 +8,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || ! command -v sudo >/dev/null 2>&1 || echo
 export CGO_ENABLED ?= $(shell command -v gcc >/dev/null 2>&1 && echo 1 || echo 0)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test quick lint generate fresh unit root scenarios e2e bench docs fuzz cross release clean FORCE
+.PHONY: help deps build demo test quick lint generate fresh unit root scenarios e2e bench docs fuzz soak cross release clean FORCE
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +27,7 @@ FORCE:
 demo: deps build ## run the quickstart lab and its suites, print a summary and where the report is
 	@$(SUDO) scripts/demo.sh $(BIN)
 
-test: deps lint fresh cross unit root scenarios e2e ## everything that CI runs
+test: deps lint fresh cross unit root fuzz scenarios e2e ## everything that CI runs
 	@scripts/skipped.sh
 
 quick: build ## the two-minute subset: vet and short unit tests
@@ -61,8 +61,11 @@ e2e: build ## black-box tests with kcat and other real clients (root)
 bench: build ## the benchmarks behind docs/benchmarks.md (minutes)
 	@scripts/bench.sh
 
-fuzz: ## run every fuzz target for FUZZTIME (20s) each
-	@scripts/fuzz.sh $${FUZZTIME:-20s}
+fuzz: ## run every fuzz target for FUZZTIME (20s) each, or those that match FUZZ
+	@scripts/fuzz.sh "$${FUZZTIME:-20s}" "$${FUZZ:-}"
+
+soak: build ## kill, churn and tear down for minutes: SOAK_KILLS (100), SOAK_LABS (50), SOAK_CONNECTIONS (1000000) (root)
+	@scripts/as-root.sh "soak" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) scripts/soak.sh
 
 docs: build ## print the references in docs/ from the code
 	@scripts/docs.sh docs

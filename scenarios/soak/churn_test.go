@@ -1,0 +1,171 @@
+//go:build soak
+
+package soak
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sys/unix"
+
+	"github.com/brokerlab/brokerlab/broker/admin"
+)
+
+const (
+	churnPlain   = "127.0.0.1:29821"
+	churnSASL    = "127.0.0.1:29822"
+	churnMetrics = "127.0.0.1:29823"
+)
+
+// what is what a broker holds.
+type what struct {
+	files, goroutines, listed, resident int
+}
+
+// A million clients come, say ApiVersions, and leave by FIN or RST; in between some only connect, and some stop in the middle of
+// SASL. Afterwards the broker has the files, goroutines and listed connections of before, and the kernel counts none.
+func TestAMillionConnectionsLeaveNothing(t *testing.T) {
+	total := number(t, "SOAK_CONNECTIONS", 1_000_000)
+	dir := t.TempDir()
+	config := filepath.Join(dir, "server.properties")
+	properties := "node.id=1\nlisteners=PLAINTEXT://" + churnPlain + ",SASL_PLAINTEXT://" + churnSASL + "\nsasl.enabled.mechanisms=PLAIN\n" +
+		"listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_alice=\"secret\";\n" +
+		"metrics.listener=" + churnMetrics + "\nsocket.listen.backlog.size=4096\nlog.dirs=" + dir + "/data\n"
+	if err := os.WriteFile(config, []byte(properties), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := startBroker(t, config)
+	c := newClient(t, kgo.SeedBrokers(churnPlain))
+	until(t, "the broker answers", func() bool { return c.Ping(t.Context()) == nil })
+	a := admin.New(c)
+	look := func() what {
+		rows, err := a.ListClientConnections(t.Context(), admin.ListFilter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return what{b.files(t), int(metric(t, churnMetrics, "go_goroutines")), len(rows), b.resident(t)}
+	}
+	before, most := look(), 0
+	p := newProgress("churn", total)
+	var (
+		n       atomic.Int64
+		working sync.WaitGroup
+		failed  = make(chan error, 64)
+	)
+	for worker := range 64 {
+		working.Go(func() {
+			for i := n.Add(1); i <= int64(total); i = n.Add(1) {
+				if err := visit(t.Context(), worker, i); err != nil {
+					failed <- fmt.Errorf("connection %d: %w", i, err)
+					return
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		working.Wait()
+		close(done)
+	}()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for over := false; !over; {
+		select {
+		case <-done:
+			over = true
+		case <-tick.C:
+			now := b.resident(t)
+			most = max(most, now)
+			p.at(int(min(n.Load(), int64(total))), fmt.Sprintf(", broker's VmRSS %d MiB", now>>20))
+		}
+	}
+	close(failed)
+	if err := <-failed; err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(p.begin)
+	var after what
+	until(t, "files, goroutines and the list are as before", func() bool {
+		after = look()
+		return after.files <= before.files+1 && after.goroutines <= before.goroutines+4 && after.listed <= before.listed
+	})
+	const room = 32 << 20
+	until(t, "memory has settled", func() bool {
+		after = look()
+		return after.resident <= before.resident+room
+	})
+	established := metric(t, churnMetrics, "brokerlab_kernel_established")
+	if int(established) > before.listed {
+		t.Errorf("the kernel counts %v established, want at most %d", established, before.listed)
+	}
+	if closed := int(metric(t, churnMetrics, "brokerlab_connections_closed_total")); closed < total*95/100 {
+		t.Errorf("the broker counts %d closed connections of %d", closed, total) // those that leave before accept are not its own
+	}
+	p.summary("%d connections, %.0f a second; before: %d files, %d goroutines, %d listed, VmRSS %d MiB; after: %d, %d, %d, %d MiB (most %d MiB); kernel: %.0f established",
+		total, float64(total)/took.Seconds(), before.files, before.goroutines, before.listed, before.resident>>20,
+		after.files, after.goroutines, after.listed, after.resident>>20, most>>20, established)
+}
+
+// visit is one connection from an address of the loopback network.
+func visit(ctx context.Context, worker int, i int64) error {
+	target := churnPlain
+	if i%10 == 0 {
+		target = churnSASL
+	}
+	d := net.Dialer{
+		LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(worker), byte(1+i%250))},
+		Control: func(_, _ string, c syscall.RawConn) error {
+			var set error
+			return errors.Join(c.Control(func(fd uintptr) {
+				set = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
+			}), set)
+		},
+	}
+	conn, err := d.DialContext(ctx, "tcp", target)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // it leaves
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return errors.New("not TCP")
+	}
+	if i%2 == 0 {
+		if err := tcp.SetLinger(0); err != nil { // RST
+			return err
+		}
+	}
+	if i%17 == 0 {
+		return nil // says nothing
+	}
+	versions := []byte{0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff}
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		return err
+	}
+	if _, err := conn.Write(versions); err != nil {
+		return err
+	}
+	var size [4]byte
+	if _, err := io.ReadFull(conn, size[:]); err != nil {
+		return err
+	}
+	if _, err := io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(size[:]))); err != nil {
+		return err
+	}
+	if target == churnSASL { // and leaves in the middle
+		_, err = conn.Write([]byte{0, 0, 0, 17, 0, 17, 0, 1, 0, 0, 0, 2, 0xff, 0xff, 0, 5, 'P'})
+	}
+	return err
+}
