@@ -27,8 +27,8 @@ var _ = Describe("A consumer group", Label("acl"), func() {
 
 		p := from(ctx, s, net4, "alice", "10.1.7.0", "10.1.8.0")
 		both := func(code int16) map[string]int16 { return map[string]int16{"10.1.7.0": code, "10.1.8.0": groupRefused} }
-		const memberIDRequired, unknownMember = 79, 25
-		Expect(p.codes(ctx, join("billing"))).To(Equal(both(memberIDRequired)))
+		const unknownMember = 25
+		Expect(p.allowed(ctx, join("billing"))).To(Equal([]string{"10.1.7.0"}))
 		Expect(p.codes(ctx, heartbeat("billing"))).To(Equal(both(unknownMember)))
 		Expect(p.codes(ctx, offsets("billing"))).To(Equal(both(fine)))
 		Expect(p.codes(ctx, describeGroup("billing"))).To(Equal(both(fine)))

@@ -35,7 +35,7 @@ func setLevel(ctx context.Context, s *stage.Stage, level int16, how int8) (code 
 
 const (
 	gateText     = "CIDR-based ACL host patterns require metadata version 4.4-IV1 or higher."
-	refusedLevel = "The update failed for all features since the following feature had an error: Invalid update version "
+	refusedLevel = "The update failed for all features since the following feature had an error: Unsupported metadata.version downgrade from "
 )
 
 // hosts are rules that differ in their hosts only.
