@@ -15,22 +15,27 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// comparisonEnv, when set to "ADDRESS STORE", makes the test binary the comparison server.
+// comparisonEnv, when set to "ADDRESS STORE COMPARISON", makes the test binary a comparison server.
 const comparisonEnv = "BROKERLAB_BENCH_COMPARISON"
+
+// What a comparison server is to be compared for.
+const (
+	liveMemory = "live-memory" // gives memory back as often as it can: live memory, not garbage
+	processor  = "processor"   // does nothing but serve
+)
 
 func TestMain(m *testing.M) {
 	if plan := os.Getenv(comparisonEnv); plan != "" {
-		address, store, _ := strings.Cut(plan, " ")
-		fmt.Fprintln(os.Stderr, serveGoroutines(address, store))
+		words := strings.Fields(plan)
+		fmt.Fprintln(os.Stderr, serveGoroutines(words[0], words[1], words[2]))
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
 
 // serveGoroutines is what most Go servers are: crypto/tls and a goroutine a connection, which reads a frame into a buffer
-// of the frame's own and answers. It knows just enough of Kafka for the fleet's clients, and gives memory back as often as
-// it can, so that the comparison is with live memory and not with garbage.
-func serveGoroutines(address, store string) error {
+// of the frame's own and answers. It knows just enough of Kafka for the fleet's clients.
+func serveGoroutines(address, store, comparison string) error {
 	pair, err := tls.LoadX509KeyPair(store, store)
 	if err != nil {
 		return err
@@ -39,11 +44,13 @@ func serveGoroutines(address, store string) error {
 	if err != nil {
 		return err
 	}
-	go func() {
-		for range time.Tick(2 * time.Second) {
-			debug.FreeOSMemory()
-		}
-	}()
+	if comparison == liveMemory {
+		go func() {
+			for range time.Tick(2 * time.Second) {
+				debug.FreeOSMemory()
+			}
+		}()
+	}
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	for {
 		c, err := l.Accept()

@@ -28,7 +28,7 @@ func BenchmarkIdle(b *testing.B) {
 	b.Run("TLS", func(b *testing.B) {
 		for b.Loop() {
 			ours := idle(b, startBroker(b, "SSL"), fleet.SSL)
-			comparison := idle(b, startPlainGo(b), fleet.SSL)
+			comparison := idle(b, startPlainGo(b, liveMemory), fleet.SSL)
 			b.ReportMetric(ours, "B/conn")
 			b.ReportMetric(comparison, "goroutine-server-B/conn")
 			b.ReportMetric(ours/comparison, "ratio")

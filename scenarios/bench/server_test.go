@@ -23,6 +23,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // server is a process under measurement with one listener.
@@ -74,14 +76,14 @@ func startBroker(b *testing.B, protocol string, lines ...string) *server {
 	return s
 }
 
-// startPlainGo starts the comparison: a crypto/tls server with a goroutine a connection, see serveGoroutines.
-func startPlainGo(b *testing.B) *server {
+// startPlainGo starts a server to compare with: crypto/tls with a goroutine a connection, see serveGoroutines.
+func startPlainGo(b *testing.B, comparison string) *server {
 	b.Helper()
 	s := &server{dir: b.TempDir()}
 	store := s.makeCertificate(b)
 	s.addr = freeAddr(b)
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), comparisonEnv+"="+s.addr.String()+" "+store)
+	cmd.Env = append(os.Environ(), comparisonEnv+"="+s.addr.String()+" "+store+" "+comparison)
 	s.start(b, cmd)
 	return s
 }
@@ -147,13 +149,19 @@ func poll(ctx context.Context, addr netip.AddrPort, act func(net.Conn) error) er
 // memory is the resident set of the process in bytes, anonymous pages only: what connections cost, not mapped files.
 func (s *server) memory(b *testing.B) int64 {
 	b.Helper()
+	return s.status(b, "RssAnon:")
+}
+
+// status is a size in bytes of /proc/PID/status.
+func (s *server) status(b *testing.B, field string) int64 {
+	b.Helper()
 	f, err := os.Open("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/status")
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if rest, ok := strings.CutPrefix(lines.Text(), "RssAnon:"); ok {
+		if rest, ok := strings.CutPrefix(lines.Text(), field); ok {
 			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
 			if err != nil {
 				b.Fatal(err)
@@ -161,8 +169,19 @@ func (s *server) memory(b *testing.B) int64 {
 			return kb << 10
 		}
 	}
-	b.Fatal("no RssAnon in /proc/PID/status")
+	b.Fatalf("no %s in /proc/PID/status", field)
 	return 0
+}
+
+// cpu is the processor time that all threads of the process have had, to the nanosecond.
+func (s *server) cpu(b *testing.B) time.Duration {
+	b.Helper()
+	const ofProcess = 2 // CPUCLOCK_SCHED of linux/posix-timers.h: what the scheduler gave it
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^s.cmd.Process.Pid<<3|ofProcess), &t); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(t.Nano())
 }
 
 // settled is the memory once it has not fallen for three seconds: a server gives pages back some time after a burst.

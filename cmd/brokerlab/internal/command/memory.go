@@ -18,12 +18,12 @@ const (
 
 // returnMemory gives the memory that a burst of connections has used back to the system once the burst is over, until ctx
 // ends. Handshakes of thousands of clients leave garbage that Go would keep for minutes when nothing more is allocated:
-// operators would see it as the cost of idle connections. It is for processes, not libraries: it collects for the whole.
+// operators would see it as the cost of idle connections. Starting is such a burst too: the kernel's types alone, which BPF
+// programs are fitted to, are megabytes. It is for processes, not libraries: it collects for the whole.
 func returnMemory(ctx context.Context) {
 	tick := time.NewTicker(memoryTick)
 	defer tick.Stop()
-	last := allocated()
-	returned := last
+	last, returned := allocated(), uint64(0)
 	for {
 		select {
 		case <-ctx.Done():
@@ -31,7 +31,7 @@ func returnMemory(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := allocated()
-		if quiet := now-last < memoryQuiet; quiet && now-returned > memoryBurst {
+		if quiet := now-last < memoryQuiet; quiet && (returned == 0 || now-returned > memoryBurst) {
 			// A second collection frees what the first only moved to the victims of sync.Pool.
 			debug.FreeOSMemory()
 			debug.FreeOSMemory()
