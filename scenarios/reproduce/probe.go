@@ -257,13 +257,12 @@ func clusterProbe(op acl.Operation, node int32) *probe {
 		req.ResourceType, req.ResourcePatternType, req.ResourceName = kmsg.ACLResourceTypeTopic, kmsg.ACLResourcePatternTypeLiteral, &name
 		req.Operation, req.PermissionType = kmsg.ACLOperationAny, kmsg.ACLPermissionTypeAny
 		return of("DescribeAcls", req, func(r *kmsg.DescribeACLsResponse) int16 { return r.ErrorCode })
-	case acl.ClusterAction: // as another broker would ask, of a transaction that nobody has: Kafka leaves a list of none unanswered
-		req := kmsg.NewPtrAddPartitionsToTxnRequest()
-		transaction, topic := kmsg.NewAddPartitionsToTxnRequestTransaction(), kmsg.NewAddPartitionsToTxnRequestTransactionTopic()
-		topic.Topic, topic.Partitions = probeTopic, []int32{0}
-		transaction.TransactionalID, transaction.VerifyOnly, transaction.Topics = probeTopic, true, append(transaction.Topics, topic)
-		req.Transactions = append(req.Transactions, transaction)
-		return of("AddPartitionsToTxn", req, func(r *kmsg.AddPartitionsToTxnResponse) int16 { return r.ErrorCode })
+	case acl.ClusterAction: // as another broker fetches, from a topic that nobody has
+		one := topicProbe(probeTopic, acl.Read)
+		if req, ok := one.request.(*kmsg.FetchRequest); ok {
+			req.ReplicaID = node + 1
+		}
+		return one
 	case acl.DescribeConfigs:
 		return describeConfigs(kmsg.ConfigResourceTypeBroker, broker)
 	case acl.AlterConfigs:

@@ -245,6 +245,10 @@ func (o *checkOptions) print(w io.Writer, path string, results []reproduce.Resul
 func addResults(text *strings.Builder, results []reproduce.Result) {
 	mark := map[reproduce.Outcome]string{reproduce.Kept: "✓", reproduce.Mismatch: "✗", reproduce.Unproven: "–", reproduce.Failed: "!"}
 	const resourceWidth, operationWidth = 26, 16
+	results = slices.Clone(results)
+	slices.SortStableFunc(results, func(a, b reproduce.Result) int {
+		return cmp.Or(cmp.Compare(a.Principal, b.Principal), a.From.Compare(b.From))
+	})
 	head := ""
 	for i := range results {
 		r := &results[i]
