@@ -110,11 +110,11 @@ func TestCheckAndInitRefuseWrongInputAndSayAllThatIsWrong(t *testing.T) {
 		}
 	}
 	nobody := writeFile(t, dir, "nobody.yaml", "name: x\nnodes: {b: {kind: broker}}\nsubnets: {s: {cidr: 10.1.0.0/24}}\nexpect:\n- {principal: 'User:carol', from: 10.1.0.1, resource: 'Topic:t', operations: {READ: allow}}\n")
-	if r := brokerlab(t, "check", nobody); r.code != 2 || !strings.Contains(r.stderr, "line 5: no user of the lab is User:carol") {
+	if r = brokerlab(t, "check", nobody); r.code != 2 || !strings.Contains(r.stderr, "line 5: no user of the lab is User:carol") {
 		t.Errorf("check = %d, %s, want 2 and who cannot log in", r.code, r.stderr)
 	}
 	empty := writeFile(t, dir, "empty.txt", "")
-	if r := brokerlab(t, "lab", "init", "--from-acls", empty, "--properties", "../examples/acls/server.properties"); r.code != 2 {
+	if r = brokerlab(t, "lab", "init", "--from-acls", empty, "--properties", "../examples/acls/server.properties"); r.code != 2 {
 		t.Errorf("lab init of no rules = %d, want 2", r.code)
 	}
 	file := reproduced(t, "there")
@@ -122,7 +122,7 @@ func TestCheckAndInitRefuseWrongInputAndSayAllThatIsWrong(t *testing.T) {
 	if r.code != 2 || !strings.Contains(r.stderr, "is there already: --force replaces it") {
 		t.Errorf("lab init over a file = %d, %s, want 2", r.code, r.stderr)
 	}
-	if r := brokerlab(t, "lab", "validate", file); r.code != 0 {
+	if r = brokerlab(t, "lab", "validate", file); r.code != 0 {
 		t.Errorf("lab validate = %d, %s, want 0", r.code, r.stderr)
 	}
 }

@@ -51,8 +51,12 @@ func TestProbesShowWhatKafkaDecides(t *testing.T) {
 	}
 	const near, far = "127.0.1.5", "127.0.2.5"
 	kinds := []acl.Pattern{
-		{Type: acl.Topic, Name: "orders", Kind: acl.Literal}, {Type: acl.Topic, Name: "audit-", Kind: acl.Prefixed}, {Type: acl.Topic, Name: "*", Kind: acl.Literal},
-		{Type: acl.Group, Name: "g", Kind: acl.Literal}, {Type: acl.TransactionalID, Name: "t", Kind: acl.Prefixed}, {Type: acl.Cluster, Name: acl.ClusterName, Kind: acl.Literal},
+		{Type: acl.Topic, Name: "orders", Kind: acl.Literal},
+		{Type: acl.Topic, Name: "audit-", Kind: acl.Prefixed},
+		{Type: acl.Topic, Name: "*", Kind: acl.Literal},
+		{Type: acl.Group, Name: "g", Kind: acl.Literal},
+		{Type: acl.TransactionalID, Name: "t", Kind: acl.Prefixed},
+		{Type: acl.Cluster, Name: acl.ClusterName, Kind: acl.Literal},
 	}
 	things := []thing{
 		{acl.Topic, "orders"},

@@ -395,21 +395,16 @@ func (p *planner) expect() error {
 			if !ok {
 				continue
 			}
-			own := len(named[principal]) > 0 || principal == stranger
-			switch {
-			case own && len(told) > maxRows:
-				left++
-				continue
-			case !own && len(told)+len(silent) > maxRows:
+			rows := &silent
+			if len(named[principal]) > 0 || principal == stranger {
+				rows = &told
+			}
+			if len(*rows) > maxRows {
 				left++
 				continue
 			}
 			for _, from := range p.kinds(slices.Concat(named[principal], named["User:*"])) {
-				if row := p.row(principal, l, from, t); own {
-					told = append(told, row)
-				} else {
-					silent = append(silent, row)
-				}
+				*rows = append(*rows, p.row(principal, l, from, t))
 			}
 		}
 	}
