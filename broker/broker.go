@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/brokerlab/brokerlab/broker/acl"
+	"github.com/brokerlab/brokerlab/broker/feature"
 	"github.com/brokerlab/brokerlab/broker/internal/api"
 	"github.com/brokerlab/brokerlab/broker/internal/engine"
 	"github.com/brokerlab/brokerlab/broker/internal/keystore"
@@ -143,7 +145,7 @@ func (b *Broker) openDir() (cluster string, err error) {
 }
 
 func (b *Broker) openStores(ctx context.Context, cluster string) error {
-	level, err := api.ParseMetadataVersion(b.cfg.MetadataVersion)
+	level, err := newClusterLevel(b.cfg.MetadataVersion)
 	if err != nil {
 		return err
 	}
@@ -165,6 +167,14 @@ func (b *Broker) openStores(ctx context.Context, cluster string) error {
 		return fmt.Errorf("open topics: %w", err)
 	}
 	return nil
+}
+
+// newClusterLevel is the level of a new cluster by name; without one it is what Kafka 4.4 gives.
+func newClusterLevel(name string) (int16, error) {
+	if name == "" {
+		return feature.Latest, nil
+	}
+	return feature.Parse(name)
 }
 
 // engineConfigs are the properties that the data plane obeys.
@@ -202,6 +212,10 @@ func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 		OwnAPIs: b.cfg.APIsEnabled, Keys: keys,
 		Properties: api.Properties{Static: b.cfg.Properties, InterBroker: b.cfg.InterBrokerListener, Fixed: own, Prepare: b.prepare},
 	}
+	if b.cfg.Authorizer != "" {
+		options.Authorizer = b.authorizer()
+		options.AuthorizerLog = b.log.With(slog.String("logger", "kafka.authorizer.logger"))
+	}
 	if b.kernel != nil {
 		options.Kernel = kernelMessages{source: b.kernel, names: b.listenerNames}
 	}
@@ -216,6 +230,33 @@ func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 	var err error
 	b.metrics, err = listenMetrics(ctx, b.cfg.MetricsListener, b)
 	return err
+}
+
+// authorizer decides by the rules of the metadata. It says which of them were made before ranges meant anything: they do now.
+func (b *Broker) authorizer() *acl.Authorizer {
+	a := &acl.Authorizer{Index: b.meta.ACLs(), AllowEveryone: b.cfg.AllowEveryone, SuperUsers: map[string]struct{}{}}
+	for _, user := range b.cfg.SuperUsers {
+		a.SuperUsers[user] = struct{}{}
+	}
+	level := b.meta.Image().Feature(feature.MetadataVersion)
+	if level >= feature.CIDR {
+		return a
+	}
+	const most = 20
+	slashes := 0
+	for rule := range a.Index.All() {
+		if !acl.IsCIDR(rule.Host) {
+			continue
+		}
+		if slashes++; slashes <= most {
+			b.log.Warn("the host of an ACL from before metadata.version 4.4-IV1 has a slash: it matched nobody then, and is a range now",
+				slog.String("acl", rule.String()), slog.String("metadata_version", feature.Name(level)))
+		}
+	}
+	if slashes > most {
+		b.log.Warn("more such ACLs", slog.Int("acls", slashes-most))
+	}
+	return a
 }
 
 // listenAll binds the listeners of the properties file and puts the dynamic configs of an earlier run to work.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/brokerlab/brokerlab/broker/internal/api"
 	"github.com/brokerlab/brokerlab/broker/internal/kafkaconfig"
 	"github.com/brokerlab/brokerlab/broker/internal/sasl"
 )
@@ -47,6 +46,8 @@ type Config struct {
 	MaxRequestBytes          int
 	IdleTimeout              time.Duration // 0: never
 	FailedAuthDelay          time.Duration
+	Authorizer               string // authorizer.class.name, by Kafka's name of it; empty: none
+	AllowEveryone            bool
 	SuperUsers               []string // Type:name
 	AutoCreateTopics         bool
 	NumPartitions            int32
@@ -160,6 +161,7 @@ func (c *Config) apply(l *loading, p properties) {
 	if c.IdleTimeout > 0 && c.FailedAuthDelay >= c.IdleTimeout {
 		l.problem("connection.failed.authentication.delay.ms", "%d must be less than connections.max.idle.ms, which is %d", p.FailedAuthDelay, p.IdleTimeout)
 	}
+	c.Authorizer, c.AllowEveryone = l.authorizer(p.Authorizer), p.AllowEveryone
 	c.SuperUsers = l.superUsers(p.SuperUsers)
 	c.AutoCreateTopics, c.NumPartitions = p.AutoCreateTopics, p.NumPartitions
 	c.DefaultReplicationFactor = 1
@@ -168,7 +170,7 @@ func (c *Config) apply(l *loading, p properties) {
 	}
 	c.SyncWrites = p.FlushInterval == 1
 	c.MetadataVersion = p.MetadataVersion
-	if _, err := api.ParseMetadataVersion(p.MetadataVersion); err != nil {
+	if _, err := newClusterLevel(p.MetadataVersion); err != nil {
 		l.problem("metadata.version", "%w", err)
 	}
 	c.MetricsListener, c.KernelAccounting = p.MetricsListener, p.KernelAccounting
@@ -247,6 +249,21 @@ func (l *loading) milliseconds(key string, n int64) time.Duration {
 		return 0
 	}
 	return time.Duration(min(n, most)) * time.Millisecond
+}
+
+// StandardAuthorizer is the class name of Kafka's authorizer, and of ours where clients ask.
+const StandardAuthorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+// authorizer checks the name of an authorizer; ours has two.
+func (l *loading) authorizer(class string) string {
+	switch class {
+	case "":
+		return ""
+	case StandardAuthorizer, "brokerlab":
+		return StandardAuthorizer
+	}
+	l.problem("authorizer.class.name", "%q is not supported (allowed: empty, %s, brokerlab)", class, StandardAuthorizer)
+	return ""
 }
 
 // superUsers reads Type:name entries between semicolons.

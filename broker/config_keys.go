@@ -130,9 +130,6 @@ func kafkas(key string) use {
 	if name, mechanism := withoutMechanism(key); mechanism != "" && name != "" {
 		return useless
 	}
-	if key == "allow.everyone.if.no.acl.found" { // the authorizer's own
-		return useless
-	}
 	for _, prefix := range []string{"rsm.config.", "rlmm.config.", "config.providers.", "group.coordinator.new.", "kafka.metrics."} {
 		if strings.HasPrefix(key, prefix) {
 			return useless
@@ -151,10 +148,6 @@ func refusal(name, value string) string {
 		name = bare
 	}
 	switch name {
-	case "authorizer.class.name":
-		if value != "" {
-			return "ACLs are not supported yet: everybody would be allowed everything (allowed: empty)"
-		}
 	case "principal.builder.class":
 		const builtIn = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
 		if value != builtIn {
@@ -195,7 +188,7 @@ func unknownText(key string) string {
 	if prefixed {
 		prefix = "listener.name." + listener + "."
 	}
-	candidates := []string{"allow.everyone.if.no.acl.found"}
+	var candidates []string
 	for _, t := range []reflect.Type{reflect.TypeFor[properties](), reflect.TypeFor[listenerProperties]()} {
 		for _, p := range propertiesOf(t) {
 			candidates = append(candidates, p.name)

@@ -69,9 +69,13 @@ type properties struct {
 	// close after it, are held back.
 	FailedAuthDelay int32 `property:"connection.failed.authentication.delay.ms"`
 
-	// SuperUsers are principals, Type:name between semicolons, that ACLs do not bind. There are no
-	// ACLs yet: it is checked and kept.
+	// Authorizer decides who may do what: org.apache.kafka.metadata.authorizer.StandardAuthorizer, or brokerlab, which
+	// is the same. Empty is none: everybody may do everything, and there are no ACLs.
+	Authorizer string `property:"authorizer.class.name"`
+	// SuperUsers are principals, Type:name between semicolons, that ACLs do not bind.
 	SuperUsers string `property:"super.users" default:""`
+	// AllowEveryone allows what no ACL is about, whoever it is for.
+	AllowEveryone bool `property:"allow.everyone.if.no.acl.found" default:"false"`
 	// AutoCreateTopics makes a topic that a client asks for.
 	AutoCreateTopics bool `property:"auto.create.topics.enable"`
 	// NumPartitions is how many partitions a topic has that is created without a number.

@@ -54,7 +54,7 @@ const elsewhere = `
 
 - Without a use here (quotas of replication, log cleaning, the controller quorum ...): accepted, and named in one line
   of the log.
-- That would change who gets in: the start is refused. These are ` + "`authorizer.class.name`, `principal.builder.class`" + `
+- That would change who gets in: the start is refused. These are ` + "`principal.builder.class`" + `
   (unless Kafka's own), ` + "`max.connections`, `max.connections.per.ip`, `max.connections.per.ip.overrides`,\n  `max.connection.creation.rate`, `max.ssl.connections`, `delegation.token.secret.key`, `sasl.server.callback.handler.class`,\n  `ssl.engine.factory.class`, `ssl.trustmanager.algorithm`" + ` (unless PKIX or SunX509), ` + "`security.providers`" + `, values taken from
   ` + "`config.providers`" + `, and the mechanisms GSSAPI and OAUTHBEARER on a SASL listener.
 - Unknown: a warning that suggests the nearest name, or an error with ` + "`--strict`" + `.
@@ -90,7 +90,7 @@ func writeProperty(b *strings.Builder, p property, comment string) {
 	if kafkas && c.Valid != "" {
 		fmt.Fprintf(b, "- Valid: `%s`\n", c.Valid)
 	}
-	if !kafkas && p.name != "super.users" {
+	if !kafkas && p.name != "super.users" && p.name != "allow.everyone.if.no.acl.found" {
 		b.WriteString("- Not a property of Kafka\n")
 	}
 }

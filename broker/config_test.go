@@ -100,7 +100,7 @@ listeners=EXTERNAL://:9092,\
    EXTERNAL://:9093,nonsense
 num.io.threads=0
 ssl.client.auth=maybe
-authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+authorizer.class.name=kafka.security.authorizer.AclAuthorizer
 `), []string{"num.network.threads=none", "kernel.accounting"}, false)
 	want := []string{
 		`server.properties:2: node.id: x: Not a number of type INT (allowed: from 0)`,
@@ -109,7 +109,7 @@ authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 		`server.properties:3: listeners: unable to parse "nonsense": expected NAME://host:port, IPv6 addresses in brackets`,
 		`server.properties: listener.security.protocol.map: no security protocol defined for listener EXTERNAL`,
 		`server.properties:5: num.io.threads: 0: Value must be at least 1`,
-		`server.properties:7: authorizer.class.name: ACLs are not supported yet`,
+		`server.properties:7: authorizer.class.name: "kafka.security.authorizer.AclAuthorizer" is not supported (allowed: empty, org.apache.kafka.metadata.authorizer.StandardAuthorizer, brokerlab)`,
 		`-o: num.network.threads: none: Not a number of type INT`,
 		`-o: kernel.accounting: expected key=value`,
 	}

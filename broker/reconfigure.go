@@ -355,7 +355,8 @@ func (b *Broker) publish(leaving []*boundListener) {
 
 // own tells of properties that Kafka does not have: they are read at the start.
 func own(name string) bool {
-	if name == "super.users" { // Kafka's authorizer has it, and its brokers take it for somebody's own
+	switch name {
+	case "super.users", "allow.everyone.if.no.acl.found": // Kafka's authorizer has them, and its brokers take them for somebody's own
 		return false
 	}
 	_, ours := obeyed(name)

@@ -17,6 +17,7 @@ type Index struct {
 	changing sync.Mutex   // held by whoever changes the index; to hold it is enough to read all of it
 	mu       sync.RWMutex // held, for one rule at a time, while something changes that decisions read
 	count    atomic.Int64
+	changes  atomic.Uint64
 
 	principals map[string]*principal
 	types      [User + 1]resources
@@ -42,6 +43,9 @@ type principal struct {
 
 // NewIndex returns an index without rules.
 func NewIndex() *Index { return &Index{principals: map[string]*principal{}} }
+
+// Changes counts the changes so far: as long as it is the same, so is every decision.
+func (x *Index) Changes() uint64 { return x.changes.Load() }
 
 // Len is the number of rules.
 func (x *Index) Len() int { return int(x.count.Load()) }
@@ -69,6 +73,7 @@ func (x *Index) add(b Binding) {
 	}
 	g.add(b, h)
 	x.count.Add(1)
+	x.changes.Add(1)
 }
 
 // Remove takes rules away. One that is not there changes nothing.
@@ -96,6 +101,7 @@ func (x *Index) remove(b Binding) {
 	for _, s := range rest {
 		x.settle(s)
 	}
+	x.changes.Add(1)
 }
 
 // settle corrects what narrower ranges carry. There may be very many, so that decisions go on in between.

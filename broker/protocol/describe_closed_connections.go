@@ -31,15 +31,15 @@ type DescribeClosedConnectionsRequest struct {
 type DescribeClosedConnectionsResponse struct {
 	Version int16
 
-	ThrottleMillis int32
-	ErrorCode      int16
-	ErrorMessage   *string
-	NodeID         int32
-	Incarnation    int64 // of the broker: after a restart it counts from 0 again
-	Sequence       int64 // how many have ended since it started, whatever the filters
-	Capacity       int32 // how many of them it remembers at most
-	CompleteSince  int64 // what ended later than this it remembers completely; 0: it has forgotten none
-	Time           int64 // of the answer, by the broker's clock: milliseconds since 1970
+	ThrottleMillis int32   // for how long the broker throttles the client, in milliseconds; always 0 today
+	ErrorCode      int16   // Kafka's error code; 0: none
+	ErrorMessage   *string // what is wrong, in words; nil without an error
+	NodeID         int32   // of the broker that answers
+	Incarnation    int64   // of the broker: after a restart it counts from 0 again
+	Sequence       int64   // how many have ended since it started, whatever the filters
+	Capacity       int32   // how many of them it remembers at most
+	CompleteSince  int64   // what ended later than this it remembers completely; 0: it has forgotten none
+	Time           int64   // of the answer, by the broker's clock: milliseconds since 1970
 	Connections    []DescribeClosedConnectionsResponseConnection
 
 	UnknownTags kmsg.Tags
@@ -50,22 +50,22 @@ type DescribeClosedConnectionsResponse struct {
 // DescribeClosedConnectionsResponseConnection is one connection that has ended. Times are milliseconds since 1970 by the
 // broker's clock. Texts that clients chose may be cut, and then end in an ellipsis.
 type DescribeClosedConnectionsResponseConnection struct {
-	Sequence         int64  // counts up by one, over all of the broker's listeners
-	ConnectionID     string // "" where the socket was refused before it became a connection
-	Principal        string // type and name, as in User:alice; "" when it never became known
-	PrincipalType    string
-	ClientAddress    string
-	ClientPort       int32
-	ListenerName     string
-	SecurityProtocol string
-	SoftwareName     string // "" when the client has not named itself
-	SoftwareVersion  string
+	Sequence         int64   // counts up by one, over all of the broker's listeners
+	ConnectionID     string  // "" where the socket was refused before it became a connection
+	Principal        string  // type and name, as in User:alice; "" when it never became known
+	PrincipalType    string  // the part of Principal before its colon; "" when it never became known
+	ClientAddress    string  // as Java prints addresses
+	ClientPort       int32   // the client's
+	ListenerName     string  // in upper case
+	SecurityProtocol string  // PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, as the listener is configured
+	SoftwareName     string  // "" when the client has not named itself
+	SoftwareVersion  string  // "" when the client has not named itself
 	ClientID         *string // of the latest request; nil without one
-	ConnectedSince   int64
-	ClosedAt         int64
-	Reason           string // one of a closed list, in snake case
-	BytesIn          int64
-	BytesOut         int64
+	ConnectedSince   int64   // when it was accepted
+	ClosedAt         int64   // when it ended
+	Reason           string  // one of a closed list, in snake case
+	BytesIn          int64   // from the client; ciphertext over TLS
+	BytesOut         int64   // to the client; ciphertext over TLS
 
 	UnknownTags kmsg.Tags
 }

@@ -34,14 +34,14 @@ type DescribeConnectionsRequest struct {
 type DescribeConnectionsResponse struct {
 	Version int16
 
-	ThrottleMillis int32
-	ErrorCode      int16
-	ErrorMessage   *string
-	NodeID         int32
-	Total          int64  // connections that matched when the page was made, on this and on all other pages
-	NextCursor     []byte // nil after the last page
-	KernelSource   string // where the kernel's facts are from: full, sock_diag or off
-	KernelWhy      string // why there are none, or why they are not exact; "" when nothing is missing
+	ThrottleMillis int32   // for how long the broker throttles the client, in milliseconds; always 0 today
+	ErrorCode      int16   // Kafka's error code; 0: none
+	ErrorMessage   *string // what is wrong, in words; nil without an error
+	NodeID         int32   // of the broker that answers
+	Total          int64   // connections that matched when the page was made, on this and on all other pages
+	NextCursor     []byte  // nil after the last page
+	KernelSource   string  // where the kernel's facts are from: full, sock_diag or off
+	KernelWhy      string  // why there are none, or why they are not exact; "" when nothing is missing
 	Connections    []DescribeConnectionsResponseConnection
 
 	UnknownTags kmsg.Tags
@@ -51,25 +51,25 @@ type DescribeConnectionsResponse struct {
 
 // DescribeConnectionsResponseConnection is one open connection. Times are milliseconds since 1970 by the broker's clock.
 type DescribeConnectionsResponseConnection struct {
-	ConnectionID     string
-	Principal        string // type and name, as in User:alice; "" while nobody is known
-	PrincipalType    string
-	ClientAddress    string
-	ClientPort       int32
-	LocalAddress     string
-	LocalPort        int32
-	ListenerName     string
-	SecurityProtocol string
-	SoftwareName     string // "" until the client has named itself
-	SoftwareVersion  string
+	ConnectionID     string  // unique for this broker's life
+	Principal        string  // type and name, as in User:alice; "" while nobody is known
+	PrincipalType    string  // the part of Principal before its colon; "" while nobody is known
+	ClientAddress    string  // as Java prints addresses
+	ClientPort       int32   // the client's
+	LocalAddress     string  // where the client has connected to, as Java prints addresses
+	LocalPort        int32   // the broker's
+	ListenerName     string  // in upper case
+	SecurityProtocol string  // PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, as the listener is configured
+	SoftwareName     string  // "" until the client has named itself
+	SoftwareVersion  string  // "" until the client has named itself
 	ClientID         *string // of the latest request; nil before the first
-	State            string  // see the State constants
-	ConnectedSince   int64
-	LastActive       int64
-	IdleMillis       int64 // since LastActive when the page was made, for readers whose clock differs
-	BytesIn          int64
-	BytesOut         int64
-	SocketCookie     uint64 // the kernel's name of the socket; 0 when unknown
+	State            string  // handshaking, authenticating, open, reauthenticating or closing, see the State constants
+	ConnectedSince   int64   // when it was accepted
+	LastActive       int64   // when bytes came or went last
+	IdleMillis       int64   // since LastActive when the page was made, for readers whose clock differs
+	BytesIn          int64   // from the client; ciphertext over TLS
+	BytesOut         int64   // to the client; ciphertext over TLS
+	SocketCookie     uint64  // the kernel's name of the socket; 0 when unknown
 
 	TLS    *DescribeConnectionsResponseTLS    // nil without TLS and before the handshake has ended
 	SASL   *DescribeConnectionsResponseSASL   // nil without SASL and before authentication has ended
@@ -101,8 +101,8 @@ type DescribeConnectionsResponseTLS struct {
 
 // DescribeConnectionsResponseSASL is how a connection authenticated.
 type DescribeConnectionsResponseSASL struct {
-	Mechanism          string
-	AuthenticatedSince int64 // of the current session: re-authentication moves it
+	Mechanism          string // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
+	AuthenticatedSince int64  // of the current session: re-authentication moves it
 
 	UnknownTags kmsg.Tags
 }
@@ -112,8 +112,8 @@ type DescribeConnectionsResponseKernel struct {
 	State     string // as ss(8) prints it: ESTAB, CLOSE-WAIT …
 	Protocol  string // by the first payload bytes: tls, plaintext, undecided or unknown
 	RTTMicros int64  // smoothed round-trip time; 0 when not measured
-	BytesIn   uint64
-	BytesOut  uint64
+	BytesIn   uint64 // from the client, as ss(8) shows them
+	BytesOut  uint64 // that the client acknowledged
 
 	UnknownTags kmsg.Tags
 }

@@ -23,10 +23,10 @@ type DescribeKernelRequest struct {
 type DescribeKernelResponse struct {
 	Version int16
 
-	ThrottleMillis int32
-	ErrorCode      int16
-	ErrorMessage   *string
-	NodeID         int32
+	ThrottleMillis int32   // for how long the broker throttles the client, in milliseconds; always 0 today
+	ErrorCode      int16   // Kafka's error code; 0: none
+	ErrorMessage   *string // what is wrong, in words; nil without an error
+	NodeID         int32   // of the broker that answers
 
 	Mode      string // full, sock_diag or off
 	Exactness string // exact, lower bound or unavailable
@@ -42,37 +42,37 @@ type DescribeKernelResponse struct {
 
 // DescribeKernelResponseGauge counts connections by the kernel's sight of them. Counters count from the broker's start.
 type DescribeKernelResponseGauge struct {
-	Established int64
-	TLS         int64 // by the first payload bytes, whatever the listener claims
-	Plaintext   int64
-	Undecided   int64 // no payload yet
-	Unknown     int64 // seeded, or first bytes that were not seen
-	Opened      uint64
-	Closed      uint64
+	Established int64  // from the end of the TCP handshake, in the accept queue too, until the socket is closed
+	TLS         int64  // by the first payload bytes, whatever the listener claims
+	Plaintext   int64  // likewise
+	Undecided   int64  // no payload yet
+	Unknown     int64  // seeded, or first bytes that were not seen
+	Opened      uint64 // became established since counting began
+	Closed      uint64 // ended since counting began
 
 	// Served sockets have sent payload to their client and have not begun to close; the Max fields are the most there
 	// ever were at one instant.
 	Served       int64
-	ServedMax    int64
-	ServedTLS    int64
-	ServedTLSMax int64
-	ServedTotal  uint64
+	ServedMax    int64  // the most of Served at one instant; a proof if it is above a limit
+	ServedTLS    int64  // of Served: those that speak TLS
+	ServedTLSMax int64  // the most of ServedTLS at one instant
+	ServedTotal  uint64 // were ever sent payload
 
 	UnknownTags kmsg.Tags
 }
 
 // DescribeKernelResponsePort is one listening port.
 type DescribeKernelResponsePort struct {
-	Port         int32
+	Port         int32  // that is listened on
 	ListenerName string // "" for a port of another program
 	Gauge        DescribeKernelResponseGauge
 	Seeded       uint64 // were there before counting began; not part of Opened
-	BytesIn      uint64
-	BytesOut     uint64
-	AcceptQueue  int64 // established, not yet accepted by the program
-	Closing      int64 // of Established: the program has closed it, and TCP has not ended yet
-	Backlog      int64 // the limit of the accept queue
-	Overflows    int64 // connections dropped because the accept queue was full
+	BytesIn      uint64 // from clients, as ss(8) shows them: ciphertext over TLS, the end of a stream counts as one
+	BytesOut     uint64 // that clients acknowledged, counted the same way
+	AcceptQueue  int64  // established, not yet accepted by the program
+	Closing      int64  // of Established: the program has closed it, and TCP has not ended yet
+	Backlog      int64  // the limit of the accept queue
+	Overflows    int64  // connections dropped because the accept queue was full
 	Sources      []DescribeKernelResponseSource
 	Broker       *DescribeKernelResponseBroker // nil for a port of another program
 
@@ -81,16 +81,16 @@ type DescribeKernelResponsePort struct {
 
 // DescribeKernelResponseSource is how many established connections one client address holds.
 type DescribeKernelResponseSource struct {
-	Address string
-	Count   int64
+	Address string // as Java prints addresses
+	Count   int64  // established connections
 
 	UnknownTags kmsg.Tags
 }
 
 // DescribeKernelResponseLost is a number of events that were not counted, by cause.
 type DescribeKernelResponseLost struct {
-	Cause string
-	Count uint64
+	Cause string // connections, sources, verdicts, marks or drift
+	Count uint64 // events
 
 	UnknownTags kmsg.Tags
 }
@@ -98,12 +98,12 @@ type DescribeKernelResponseLost struct {
 // DescribeKernelResponseBroker is the broker's own count of a listener, with the classes of sockets that the kernel
 // calls established and a list of connections does not show.
 type DescribeKernelResponseBroker struct {
-	Listed      int64 // in the connection table, those in a TLS handshake or SASL exchange included
-	Handshaking int64 // of Listed: TLS has not ended
-	Held        int64 // accepted, not yet admitted: in the acceptor's hand or held back by a rate limit
-	Queued      int64 // admitted, waiting for their network thread
-	Accepted    uint64
-	Closed      uint64
+	Listed      int64  // in the connection table, those in a TLS handshake or SASL exchange included
+	Handshaking int64  // of Listed: TLS has not ended
+	Held        int64  // accepted, not yet admitted: in the acceptor's hand or held back by a rate limit
+	Queued      int64  // admitted, waiting for their network thread
+	Accepted    uint64 // since the broker's start
+	Closed      uint64 // since the broker's start
 
 	UnknownTags kmsg.Tags
 }

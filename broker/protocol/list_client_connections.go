@@ -24,8 +24,8 @@ type ListClientConnectionsRequest struct {
 type ListClientConnectionsResponse struct {
 	Version int16
 
-	ThrottleMillis int32
-	ErrorCode      int16
+	ThrottleMillis int32 // for how long the broker throttles the client, in milliseconds; always 0 today
+	ErrorCode      int16 // Kafka's error code; 0: none
 	Connections    []ListClientConnectionsResponseConnection
 
 	UnknownTags kmsg.Tags
@@ -35,16 +35,16 @@ type ListClientConnectionsResponse struct {
 
 // ListClientConnectionsResponseConnection is one open connection.
 type ListClientConnectionsResponseConnection struct {
-	ConnectionID     string
+	ConnectionID     string // unique for this broker's life
 	Principal        string // type and name, as in User:alice; "" while nobody is known
-	PrincipalType    string
-	ClientAddress    string
-	ClientPort       int32
-	ListenerName     string
-	SecurityProtocol string
+	PrincipalType    string // the part of Principal before its colon; "" while nobody is known
+	ClientAddress    string // as Java prints addresses
+	ClientPort       int32  // the client's
+	ListenerName     string // in upper case
+	SecurityProtocol string // PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, as the listener is configured
 	SoftwareName     string // "" until the client has named itself
-	SoftwareVersion  string
-	ConnectedSince   int64 // milliseconds since 1970; 0 when the broker does not know
+	SoftwareVersion  string // "" until the client has named itself
+	ConnectedSince   int64  // milliseconds since 1970; 0 when the broker does not know
 
 	UnknownTags kmsg.Tags
 }

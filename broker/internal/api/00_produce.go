@@ -1,6 +1,11 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // produce appends batches of records to partitions.
 //
@@ -10,6 +15,15 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 func produce() through[*kmsg.ProduceRequest, *kmsg.ProduceResponse] {
 	return through[*kmsg.ProduceRequest, *kmsg.ProduceResponse]{
 		topics: []string{"Topics.Topic", "Topics.TopicID"},
+		permit: func(q *call, req *kmsg.ProduceRequest) bool {
+			q.silent = req.Acks == 0
+			if transactional(req) && (req.TransactionID == nil || !q.may(acl.Write, acl.TransactionalID, *req.TransactionID)) {
+				q.refused = append(q.refused, errorResponse(req, kerr.TransactionalIDAuthorizationFailed.Code, ""))
+				q.answer(emptyResponse(req))
+				return false
+			}
+			return q.permit(req, right{acl.Write, acl.Topic, "Topics"})
+		},
 		after: func(q *call, req *kmsg.ProduceRequest, resp *kmsg.ProduceResponse) {
 			leaders := false
 			for i := range resp.Topics {
@@ -25,4 +39,17 @@ func produce() through[*kmsg.ProduceRequest, *kmsg.ProduceResponse] {
 			q.silent = req.Acks == 0
 		},
 	}
+}
+
+// transactional tells whether a batch of the request belongs to a transaction.
+func transactional(req *kmsg.ProduceRequest) bool {
+	const attributesAt, transactionalBit = 21, 1 << 4
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			if b := req.Topics[i].Partitions[j].Records; len(b) > attributesAt+1 && b[attributesAt+1]&transactionalBit != 0 {
+				return true
+			}
+		}
+	}
+	return false
 }

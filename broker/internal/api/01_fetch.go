@@ -3,7 +3,10 @@ package api
 import (
 	"encoding/binary"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
 )
 
 // Kafka sends records from its files; here they wait in memory, more than once while they are on their
@@ -29,6 +32,17 @@ const (
 func fetch() through[*kmsg.FetchRequest, *kmsg.FetchResponse] {
 	return through[*kmsg.FetchRequest, *kmsg.FetchResponse]{
 		topics: []string{"Topics.Topic", "Topics.TopicID", "ForgottenTopics.Topic", "ForgottenTopics.TopicID"},
+		permit: func(q *call, req *kmsg.FetchRequest) bool {
+			q.aclChanges = q.server.o.Authorizer.Index.Changes()
+			if req.ReplicaID < 0 && req.ReplicaState.ID < 0 {
+				return q.permit(req, right{acl.Read, acl.Topic, "Topics"})
+			}
+			if !q.may(acl.ClusterAction, acl.Cluster, acl.ClusterName) {
+				q.refuseFor(req, acl.Topic)
+				return false
+			}
+			return true
+		},
 		before: func(q *call, req *kmsg.FetchRequest) {
 			q.answered = func() { q.server.fetches.Add(-1) }
 			share := fetchesMost / q.server.fetches.Add(1)
@@ -39,6 +53,7 @@ func fetch() through[*kmsg.FetchRequest, *kmsg.FetchResponse] {
 		},
 		after: func(q *call, _ *kmsg.FetchRequest, resp *kmsg.FetchResponse) {
 			resp.SessionID = 0
+			q.withdraw(resp)
 			q.size = shorten(resp, unsentMost-q.server.o.Unsent())
 			leaders := false
 			for i := range resp.Topics {
@@ -52,6 +67,31 @@ func fetch() through[*kmsg.FetchRequest, *kmsg.FetchResponse] {
 				resp.Brokers = []kmsg.FetchResponseBroker{{NodeID: q.server.o.NodeID, Host: at.Host, Port: at.Port, Rack: q.rack()}}
 			}
 		},
+	}
+}
+
+// withdraw takes out of an answer what its reader was let read when the request came, and is not any more.
+func (q *call) withdraw(resp *kmsg.FetchResponse) {
+	a := q.server.o.Authorizer
+	if a == nil || a.Index.Changes() == q.aclChanges {
+		return
+	}
+	for i := range resp.Topics {
+		t := &resp.Topics[i]
+		name := t.Topic
+		if name == "" {
+			name, _ = q.server.o.Engine.TopicName(t.TopicID)
+		}
+		if name == "" || q.may(acl.Read, acl.Topic, name) {
+			continue
+		}
+		for j := range t.Partitions {
+			refused := kmsg.NewFetchResponseTopicPartition()
+			refused.Partition, refused.ErrorCode = t.Partitions[j].Partition, kerr.TopicAuthorizationFailed.Code
+			refused.HighWatermark, refused.LastStableOffset, refused.LogStartOffset = -1, -1, -1
+			refused.RecordBatches = []byte{}
+			t.Partitions[j] = refused
+		}
 	}
 }
 

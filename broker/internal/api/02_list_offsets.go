@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // listOffsets finds the offsets of partitions by time, or their ends.
 //
@@ -8,5 +12,5 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: DESCRIBE on each TOPIC.
 // Differs from Kafka: nothing known.
 func listOffsets() through[*kmsg.ListOffsetsRequest, *kmsg.ListOffsetsResponse] {
-	return through[*kmsg.ListOffsetsRequest, *kmsg.ListOffsetsResponse]{topics: []string{"Topics.Topic"}}
+	return through[*kmsg.ListOffsetsRequest, *kmsg.ListOffsetsResponse]{rights: []right{{acl.Describe, acl.Topic, "Topics"}}, topics: []string{"Topics.Topic"}}
 }

@@ -2,10 +2,13 @@ package api
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
 )
 
 // describeMetadata tells where topics, brokers and the controller are. Topics that are missing and
@@ -28,6 +31,7 @@ func describeMetadata(q *call, req *kmsg.MetadataRequest) {
 	create := q.server.o.AutoCreateTopics && (req.AllowAutoTopicCreation || version < 4)
 	q.ask(&ask, func(answer kmsg.Response) {
 		resp := answer.(*kmsg.MetadataResponse)
+		q.hideTopics(req, resp, create)
 		missing := missingTopics(resp)
 		if !create || len(missing) == 0 {
 			q.completeMetadata(req, resp)
@@ -36,10 +40,47 @@ func describeMetadata(q *call, req *kmsg.MetadataRequest) {
 		q.then(func() {
 			q.createMissing(missing)
 			q.ask(&ask, func(answer kmsg.Response) {
-				q.completeMetadata(req, answer.(*kmsg.MetadataResponse))
+				resp := answer.(*kmsg.MetadataResponse)
+				q.hideTopics(req, resp, create)
+				q.completeMetadata(req, resp)
 			})
 		})
 	})
+}
+
+// hideTopics leaves out of an answer, or refuses in it, what its reader may not describe. It comes before anything is said of
+// whether a topic exists.
+func (q *call) hideTopics(req *kmsg.MetadataRequest, resp *kmsg.MetadataResponse, create bool) {
+	if q.server.o.Authorizer == nil {
+		return
+	}
+	all := req.Topics == nil || req.Version == 0 && len(req.Topics) == 0
+	byID := slices.ContainsFunc(req.Topics, func(t kmsg.MetadataRequestTopic) bool { return t.Topic == nil })
+	seen := resp.Topics[:0]
+	for _, t := range resp.Topics {
+		switch {
+		case t.Topic == nil: // an id that does not exist
+		case all:
+			if !q.mayQuietly(acl.Describe, acl.Topic, *t.Topic) {
+				continue
+			}
+		case !q.may(acl.Describe, acl.Topic, *t.Topic):
+			refused := kmsg.NewMetadataResponseTopic()
+			refused.ErrorCode = kerr.TopicAuthorizationFailed.Code
+			if byID {
+				refused.TopicID = t.TopicID
+			} else {
+				refused.Topic = t.Topic
+			}
+			t = refused
+		case create && t.ErrorCode == kerr.UnknownTopicOrPartition.Code && validTopicName(*t.Topic):
+			if !q.mayQuietly(acl.Create, acl.Cluster, acl.ClusterName) && !q.may(acl.Create, acl.Topic, *t.Topic) {
+				t.ErrorCode = kerr.TopicAuthorizationFailed.Code
+			}
+		}
+		seen = append(seen, t)
+	}
+	resp.Topics = seen
 }
 
 // completeMetadata is what the front door knows better than the data plane: brokers and rights.
@@ -49,13 +90,16 @@ func (q *call) completeMetadata(req *kmsg.MetadataRequest, resp *kmsg.MetadataRe
 	broker.NodeID, broker.Host, broker.Port, broker.Rack = o.NodeID, at.Host, at.Port, q.rack()
 	resp.Brokers = []kmsg.MetadataResponseBroker{broker}
 	resp.ClusterID, resp.ControllerID = &o.ClusterID, o.NodeID
-	resp.AuthorizedOperations = operations(req.IncludeClusterAuthorizedOperations, clusterOperations)
+	resp.AuthorizedOperations = q.clusterOperations(req.IncludeClusterAuthorizedOperations)
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
 		if t.Topic != nil && t.ErrorCode == kerr.UnknownTopicOrPartition.Code && !validTopicName(*t.Topic) {
 			t.ErrorCode = kerr.InvalidTopicException.Code
 		}
-		t.AuthorizedOperations = operations(req.IncludeTopicAuthorizedOperations && t.ErrorCode == 0, topicOperations)
+		t.AuthorizedOperations = notAsked
+		if t.Topic != nil && t.ErrorCode == 0 {
+			t.AuthorizedOperations = q.operations(req.IncludeTopicAuthorizedOperations, acl.Topic, *t.Topic)
+		}
 	}
 	q.answer(resp)
 }

@@ -23,6 +23,8 @@ const (
 //
 // Versions: 0.
 // Needs: DESCRIBE on CLUSTER.
+// Errors: CLUSTER_AUTHORIZATION_FAILED; INVALID_REQUEST for an address filter that is neither address nor prefix, and for a
+// cursor that is none or is of before a restart. ErrorMessage says which.
 // Differs from Kafka: Kafka has no such API.
 func describeConnections(ctx context.Context, q *call, req *protocol.DescribeConnectionsRequest) (*protocol.DescribeConnectionsResponse, error) {
 	resp := protocol.NewPtrDescribeConnectionsResponse()

@@ -25,6 +25,8 @@ type Kernel interface {
 //
 // Versions: 0.
 // Needs: DESCRIBE on CLUSTER.
+// Errors: CLUSTER_AUTHORIZATION_FAILED; UNKNOWN_SERVER_ERROR when the kernel could not be asked, with the cause in ErrorMessage; the
+// broker's own counts are there all the same.
 // Differs from Kafka: Kafka has no such API.
 func describeKernel(ctx context.Context, q *call, req *protocol.DescribeKernelRequest) (*protocol.DescribeKernelResponse, error) {
 	resp := protocol.NewPtrDescribeKernelResponse()

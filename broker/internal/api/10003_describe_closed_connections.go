@@ -17,6 +17,8 @@ import (
 //
 // Versions: 0.
 // Needs: DESCRIBE on CLUSTER.
+// Errors: CLUSTER_AUTHORIZATION_FAILED; INVALID_REQUEST for an address filter that is neither address nor prefix, a reason that
+// is none, or a negative sequence. ErrorMessage says which.
 // Differs from Kafka: Kafka has no such API.
 func describeClosedConnections(
 	_ context.Context, q *call, req *protocol.DescribeClosedConnectionsRequest,

@@ -1,6 +1,16 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
+
+// Kinds of coordinators.
+const (
+	coordinatorTransaction = 1
+	coordinatorShare       = 2
+)
 
 // findCoordinator tells which broker looks after a group or a transactional id.
 //
@@ -9,6 +19,19 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Differs from Kafka: nothing known.
 func findCoordinator() through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinatorResponse] {
 	return through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinatorResponse]{
+		permit: func(q *call, req *kmsg.FindCoordinatorRequest) bool {
+			need := right{acl.Describe, acl.Group, ""}
+			switch req.CoordinatorType {
+			case coordinatorTransaction:
+				need.kind = acl.TransactionalID
+			case coordinatorShare:
+				return q.permit(req, cluster(acl.ClusterAction))
+			}
+			if need.field = "CoordinatorKeys"; req.Version < 4 {
+				need.field = "CoordinatorKey"
+			}
+			return q.permit(req, need)
+		},
 		after: func(q *call, _ *kmsg.FindCoordinatorRequest, resp *kmsg.FindCoordinatorResponse) {
 			at := q.endpoint()
 			place := func(code int16, node *int32, host *string, port *int32) {

@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // joinGroup makes its sender a member of a classic group; it waits for the others.
 //
@@ -8,5 +12,5 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: READ on GROUP.
 // Differs from Kafka: nothing known.
 func joinGroup() through[*kmsg.JoinGroupRequest, *kmsg.JoinGroupResponse] {
-	return through[*kmsg.JoinGroupRequest, *kmsg.JoinGroupResponse]{}
+	return through[*kmsg.JoinGroupRequest, *kmsg.JoinGroupResponse]{rights: []right{{acl.Read, acl.Group, "Group"}}}
 }

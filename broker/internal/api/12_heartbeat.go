@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // heartbeat keeps a member of a classic group alive.
 //
@@ -8,5 +12,5 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: READ on GROUP.
 // Differs from Kafka: nothing known.
 func heartbeat() through[*kmsg.HeartbeatRequest, *kmsg.HeartbeatResponse] {
-	return through[*kmsg.HeartbeatRequest, *kmsg.HeartbeatResponse]{}
+	return through[*kmsg.HeartbeatRequest, *kmsg.HeartbeatResponse]{rights: []right{{acl.Read, acl.Group, "Group"}}}
 }

@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // leaveGroup takes members out of a classic group.
 //
@@ -8,5 +12,5 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: READ on GROUP.
 // Differs from Kafka: nothing known.
 func leaveGroup() through[*kmsg.LeaveGroupRequest, *kmsg.LeaveGroupResponse] {
-	return through[*kmsg.LeaveGroupRequest, *kmsg.LeaveGroupResponse]{}
+	return through[*kmsg.LeaveGroupRequest, *kmsg.LeaveGroupResponse]{rights: []right{{acl.Read, acl.Group, "Group"}}}
 }

@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // syncGroup hands out a classic group's assignment; it waits for the leader.
 //
@@ -8,5 +12,5 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: READ on GROUP.
 // Differs from Kafka: nothing known.
 func syncGroup() through[*kmsg.SyncGroupRequest, *kmsg.SyncGroupResponse] {
-	return through[*kmsg.SyncGroupRequest, *kmsg.SyncGroupResponse]{}
+	return through[*kmsg.SyncGroupRequest, *kmsg.SyncGroupResponse]{rights: []right{{acl.Read, acl.Group, "Group"}}}
 }

@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // describeGroups describes classic groups and their members.
 //
@@ -9,10 +13,11 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Differs from Kafka: nothing known.
 func describeGroups() through[*kmsg.DescribeGroupsRequest, *kmsg.DescribeGroupsResponse] {
 	return through[*kmsg.DescribeGroupsRequest, *kmsg.DescribeGroupsResponse]{
-		after: func(_ *call, req *kmsg.DescribeGroupsRequest, resp *kmsg.DescribeGroupsResponse) {
+		rights: []right{{acl.Describe, acl.Group, "Groups"}},
+		after: func(q *call, req *kmsg.DescribeGroupsRequest, resp *kmsg.DescribeGroupsResponse) {
 			for i := range resp.Groups {
 				g := &resp.Groups[i]
-				g.AuthorizedOperations = operations(req.IncludeAuthorizedOperations && g.ErrorCode == 0, groupOperations)
+				g.AuthorizedOperations = q.operations(req.IncludeAuthorizedOperations && g.ErrorCode == 0, acl.Group, g.Group)
 			}
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/brokerlab/brokerlab/broker/feature"
 	"github.com/brokerlab/brokerlab/broker/internal/metadata"
 )
 
@@ -75,12 +76,12 @@ func (s *Server) features(version int16, resp *kmsg.ApiVersionsResponse) {
 	if version < 3 {
 		return
 	}
-	for _, f := range supportedFeatures() {
-		if version < 4 && f.min == 0 {
+	for _, f := range feature.Supported() {
+		if version < 4 && f.Min == 0 {
 			continue
 		}
 		sf := kmsg.NewApiVersionsResponseSupportedFeature()
-		sf.Name, sf.MinVersion, sf.MaxVersion = f.name, f.min, f.max
+		sf.Name, sf.MinVersion, sf.MaxVersion = f.Name, f.Min, f.Max
 		resp.SupportedFeatures = append(resp.SupportedFeatures, sf)
 	}
 	image := s.o.Metadata.Image()

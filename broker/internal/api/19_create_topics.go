@@ -1,6 +1,11 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // createTopics makes topics.
 //
@@ -10,6 +15,9 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 func createTopics() through[*kmsg.CreateTopicsRequest, *kmsg.CreateTopicsResponse] {
 	return through[*kmsg.CreateTopicsRequest, *kmsg.CreateTopicsResponse]{
 		topics: []string{"Topics.Topic"},
+		permit: func(q *call, req *kmsg.CreateTopicsRequest) bool {
+			return q.mayQuietly(acl.Create, acl.Cluster, acl.ClusterName) || q.permit(req, right{acl.Create, acl.Topic, "Topics"})
+		},
 		after: func(q *call, req *kmsg.CreateTopicsRequest, resp *kmsg.CreateTopicsResponse) {
 			const configsFrom = 5
 			given := map[string][]kmsg.CreateTopicsRequestTopicConfig{}
@@ -20,7 +28,11 @@ func createTopics() through[*kmsg.CreateTopicsRequest, *kmsg.CreateTopicsRespons
 			for i := range resp.Topics {
 				t := &resp.Topics[i]
 				t.Configs = []kmsg.CreateTopicsResponseTopicConfig{} // Java's admin client does not take null
-				if t.ErrorCode == 0 && req.Version >= configsFrom {
+				switch {
+				case t.ErrorCode != 0 || req.Version < configsFrom:
+				case !q.mayQuietly(acl.DescribeConfigs, acl.Topic, t.Topic):
+					t.ConfigErrorCode, t.NumPartitions, t.ReplicationFactor = kerr.TopicAuthorizationFailed.Code, -1, -1
+				default:
 					t.Configs = configs.ofNew(given[t.Topic])
 				}
 			}

@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // deleteRecords moves the start of partitions up.
 //
@@ -8,5 +12,5 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: DELETE on each TOPIC.
 // Differs from Kafka: nothing known.
 func deleteRecords() through[*kmsg.DeleteRecordsRequest, *kmsg.DeleteRecordsResponse] {
-	return through[*kmsg.DeleteRecordsRequest, *kmsg.DeleteRecordsResponse]{topics: []string{"Topics.Topic"}}
+	return through[*kmsg.DeleteRecordsRequest, *kmsg.DeleteRecordsResponse]{rights: []right{{acl.Delete, acl.Topic, "Topics"}}, topics: []string{"Topics.Topic"}}
 }

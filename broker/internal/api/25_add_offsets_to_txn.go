@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // addOffsetsToTxn enlists a group's offsets in a transaction.
 //
@@ -8,5 +12,5 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: WRITE on TRANSACTIONAL_ID, then READ on GROUP.
 // Differs from Kafka: nothing known.
 func addOffsetsToTxn() through[*kmsg.AddOffsetsToTxnRequest, *kmsg.AddOffsetsToTxnResponse] {
-	return through[*kmsg.AddOffsetsToTxnRequest, *kmsg.AddOffsetsToTxnResponse]{}
+	return through[*kmsg.AddOffsetsToTxnRequest, *kmsg.AddOffsetsToTxnResponse]{rights: []right{{acl.Write, acl.TransactionalID, "TransactionalID"}, {acl.Read, acl.Group, "Group"}}}
 }

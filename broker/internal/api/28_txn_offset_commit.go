@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // txnOffsetCommit keeps a group's offsets once its transaction commits.
 //
@@ -8,5 +12,5 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: WRITE on TRANSACTIONAL_ID, READ on GROUP, then READ on each TOPIC.
 // Differs from Kafka: nothing known.
 func txnOffsetCommit() through[*kmsg.TxnOffsetCommitRequest, *kmsg.TxnOffsetCommitResponse] {
-	return through[*kmsg.TxnOffsetCommitRequest, *kmsg.TxnOffsetCommitResponse]{topics: []string{"Topics.Topic", "Topics.TopicID"}}
+	return through[*kmsg.TxnOffsetCommitRequest, *kmsg.TxnOffsetCommitResponse]{rights: []right{{acl.Write, acl.TransactionalID, "TransactionalID"}, {acl.Read, acl.Group, "Group"}, {acl.Read, acl.Topic, "Topics"}}, topics: []string{"Topics.Topic", "Topics.TopicID"}}
 }

@@ -1,8 +1,12 @@
 package api
 
 import (
+	"strconv"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
 )
 
 // describeConfigs tells configs, where each value comes from and what it hides.
@@ -18,8 +22,15 @@ func describeConfigs(q *call, req *kmsg.DescribeConfigsRequest) {
 	var places []int // in the answer, of the resources that the data plane describes
 	for i := range req.Resources {
 		r := &req.Resources[i]
-		// Authorization goes here, for each resource, before anything tells whether it is there. Only a broker's name that
-		// is no number is told to anyone.
+		// Nothing tells whether a resource is there before it is authorized. Only a broker's name that is no number is told to
+		// anyone.
+		if kind, name := protectedBy(r.ResourceType, r.ResourceName); !q.unreadable(r) && !q.may(acl.DescribeConfigs, kind, name) {
+			out := &resp.Resources[i]
+			*out = kmsg.NewDescribeConfigsResponseResource()
+			out.ResourceType, out.ResourceName, out.ErrorCode = r.ResourceType, r.ResourceName, denial(kind).Code
+			out.ErrorMessage = new(denialText(kind))
+			continue
+		}
 		switch r.ResourceType {
 		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics:
 			ask.Resources = append(ask.Resources, *r)
@@ -43,6 +54,19 @@ func describeConfigs(q *call, req *kmsg.DescribeConfigsRequest) {
 		}
 		q.answer(resp)
 	})
+}
+
+// unreadable tells of a broker's name that is no number, and of a type that there is not.
+func (*call) unreadable(r *kmsg.DescribeConfigsRequestResource) bool {
+	switch r.ResourceType {
+	case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
+		_, err := strconv.ParseInt(r.ResourceName, 10, 32)
+		return err != nil && r.ResourceName != ""
+	case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics:
+		return false
+	default:
+		return true
+	}
 }
 
 // complete makes what the data plane said of a resource Kafka's answer.

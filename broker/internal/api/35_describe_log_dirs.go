@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // describeLogDirs tells the sizes of partitions.
 //
@@ -8,5 +12,5 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: DESCRIBE on CLUSTER.
 // Differs from Kafka: nothing known.
 func describeLogDirs() through[*kmsg.DescribeLogDirsRequest, *kmsg.DescribeLogDirsResponse] {
-	return through[*kmsg.DescribeLogDirsRequest, *kmsg.DescribeLogDirsResponse]{topics: []string{"Topics.Topic"}}
+	return through[*kmsg.DescribeLogDirsRequest, *kmsg.DescribeLogDirsResponse]{rights: []right{cluster(acl.Describe)}, topics: []string{"Topics.Topic"}}
 }

@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // createPartitions adds partitions to topics.
 //
@@ -8,5 +12,5 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: ALTER on each TOPIC.
 // Differs from Kafka: nothing known.
 func createPartitions() through[*kmsg.CreatePartitionsRequest, *kmsg.CreatePartitionsResponse] {
-	return through[*kmsg.CreatePartitionsRequest, *kmsg.CreatePartitionsResponse]{topics: []string{"Topics.Topic"}}
+	return through[*kmsg.CreatePartitionsRequest, *kmsg.CreatePartitionsResponse]{rights: []right{{acl.Alter, acl.Topic, "Topics"}}, topics: []string{"Topics.Topic"}}
 }

@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // deleteGroups removes empty groups.
 //
@@ -8,5 +12,5 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: DELETE on each GROUP.
 // Differs from Kafka: nothing known.
 func deleteGroups() through[*kmsg.DeleteGroupsRequest, *kmsg.DeleteGroupsResponse] {
-	return through[*kmsg.DeleteGroupsRequest, *kmsg.DeleteGroupsResponse]{}
+	return through[*kmsg.DeleteGroupsRequest, *kmsg.DeleteGroupsResponse]{rights: []right{{acl.Delete, acl.Group, "Groups"}}}
 }

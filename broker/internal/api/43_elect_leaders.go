@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // electLeaders elects leaders of partitions.
 //
@@ -8,5 +12,5 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: ALTER on CLUSTER.
 // Differs from Kafka: nothing known.
 func electLeaders() through[*kmsg.ElectLeadersRequest, *kmsg.ElectLeadersResponse] {
-	return through[*kmsg.ElectLeadersRequest, *kmsg.ElectLeadersResponse]{topics: []string{"Topics.Topic"}}
+	return through[*kmsg.ElectLeadersRequest, *kmsg.ElectLeadersResponse]{rights: []right{cluster(acl.Alter)}, topics: []string{"Topics.Topic"}}
 }

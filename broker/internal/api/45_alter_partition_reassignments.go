@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // alterPartitionReassignments moves partitions between brokers.
 //
@@ -8,5 +12,5 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: ALTER on CLUSTER.
 // Differs from Kafka: nothing known.
 func alterPartitionReassignments() through[*kmsg.AlterPartitionAssignmentsRequest, *kmsg.AlterPartitionAssignmentsResponse] {
-	return through[*kmsg.AlterPartitionAssignmentsRequest, *kmsg.AlterPartitionAssignmentsResponse]{topics: []string{"Topics.Topic"}}
+	return through[*kmsg.AlterPartitionAssignmentsRequest, *kmsg.AlterPartitionAssignmentsResponse]{rights: []right{cluster(acl.Alter)}, topics: []string{"Topics.Topic"}}
 }

@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // listPartitionReassignments lists partitions that are being moved.
 //
@@ -8,5 +12,5 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: DESCRIBE on CLUSTER.
 // Differs from Kafka: nothing known.
 func listPartitionReassignments() through[*kmsg.ListPartitionReassignmentsRequest, *kmsg.ListPartitionReassignmentsResponse] {
-	return through[*kmsg.ListPartitionReassignmentsRequest, *kmsg.ListPartitionReassignmentsResponse]{topics: []string{"Topics.Topic"}}
+	return through[*kmsg.ListPartitionReassignmentsRequest, *kmsg.ListPartitionReassignmentsResponse]{rights: []right{cluster(acl.Describe)}, topics: []string{"Topics.Topic"}}
 }

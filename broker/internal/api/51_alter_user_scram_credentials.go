@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/brokerlab/brokerlab/broker/feature"
 	"github.com/brokerlab/brokerlab/broker/internal/metadata"
 )
 
@@ -63,7 +64,7 @@ func (c *scramChanges) admit(image *metadata.Image) ([]metadata.Record, error) {
 		c.refused[user] = why
 		records[user] = record
 	}
-	supported := image.Feature(metadataVersion) >= scramMetadataVersion
+	supported := image.Feature(feature.MetadataVersion) >= feature.SCRAM
 	for _, d := range c.req.Deletions {
 		mechanism := scramMechanism(d.Mechanism)
 		why := refuseScram(supported, d.Name, mechanism)
@@ -95,9 +96,6 @@ func (c *scramChanges) admit(image *metadata.Image) ([]metadata.Record, error) {
 	}
 	return admitted, nil
 }
-
-// scramMetadataVersion is 3.5-IV2.
-const scramMetadataVersion = 11
 
 func refuseScram(supported bool, user, mechanism string) *refusal {
 	switch {

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/brokerlab/brokerlab/broker/feature"
 	"github.com/brokerlab/brokerlab/broker/internal/metadata"
 )
 
@@ -90,7 +91,7 @@ func admitFeature(node int32, image *metadata.Image, name string, level int16, k
 		return &featureError{feature: name, level: level, why: fmt.Sprintf(format, args...)}
 	}
 	now := image.Feature(name)
-	known, ok := supportedFeature(name)
+	known, ok := feature.Find(name)
 	switch {
 	case kind != upgrade && kind != safeDowngrade && kind != unsafeDowngrade:
 		return refuse("The controller does not support the given upgrade type.")
@@ -100,19 +101,16 @@ func admitFeature(node int32, image *metadata.Image, name string, level int16, k
 		return refuse("Feature %s not found.", name)
 	case !ok:
 		return refuse("Local controller %d does not support this feature.", node)
-	case level != 0 && level < known.min || level > known.max || level == 0 && name == metadataVersion:
-		return refuse("Local controller %d only supports versions %d-%d", node, known.min, known.max)
+	case level != 0 && level < known.Min || level > known.Max || level == 0 && name == feature.MetadataVersion:
+		return refuse("Local controller %d only supports versions %d-%d", node, known.Min, known.Max)
 	case level < now && kind == upgrade:
 		return refuse("Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade.")
 	case level > now && kind != upgrade:
 		return refuse("Can't downgrade to a newer version.")
-	case name != metadataVersion || level >= now:
+	case name != feature.MetadataVersion || level >= now:
 		return nil
 	}
-	for v := level + 1; v <= now; v++ {
-		if !changedMetadata(v) {
-			continue
-		}
+	if feature.Lossy(now, level) {
 		why := "Refusing to perform the requested downgrade because it might delete metadata information."
 		if kind == unsafeDowngrade {
 			why = "Unsafe metadata downgrade is not supported in this version."

@@ -42,6 +42,6 @@ func describeCluster(_ context.Context, q *call, req *kmsg.DescribeClusterReques
 	b.NodeID, b.Host, b.Port, b.Rack = q.server.o.NodeID, at.Host, at.Port, q.rack()
 	resp.Brokers = append(resp.Brokers, b)
 	resp.ClusterID, resp.ControllerID = q.server.o.ClusterID, q.server.o.NodeID
-	resp.ClusterAuthorizedOperations = operations(req.IncludeClusterAuthorizedOperations, clusterOperations)
+	resp.ClusterAuthorizedOperations = q.clusterOperations(req.IncludeClusterAuthorizedOperations)
 	return resp, nil
 }

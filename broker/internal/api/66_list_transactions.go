@@ -1,6 +1,12 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // listTransactions lists transactions.
 //
@@ -8,5 +14,11 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: DESCRIBE on each TRANSACTIONAL_ID; the others are left out.
 // Differs from Kafka: nothing known.
 func listTransactions() through[*kmsg.ListTransactionsRequest, *kmsg.ListTransactionsResponse] {
-	return through[*kmsg.ListTransactionsRequest, *kmsg.ListTransactionsResponse]{}
+	return through[*kmsg.ListTransactionsRequest, *kmsg.ListTransactionsResponse]{
+		after: func(q *call, _ *kmsg.ListTransactionsRequest, resp *kmsg.ListTransactionsResponse) {
+			resp.TransactionStates = slices.DeleteFunc(resp.TransactionStates, func(s kmsg.ListTransactionsResponseTransactionState) bool {
+				return !q.mayQuietly(acl.Describe, acl.TransactionalID, s.TransactionalID)
+			})
+		},
+	}
 }

@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // consumerGroupDescribe describes groups of the consumer group protocol.
 //
@@ -9,10 +13,11 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Differs from Kafka: nothing known.
 func consumerGroupDescribe() through[*kmsg.ConsumerGroupDescribeRequest, *kmsg.ConsumerGroupDescribeResponse] {
 	return through[*kmsg.ConsumerGroupDescribeRequest, *kmsg.ConsumerGroupDescribeResponse]{
-		after: func(_ *call, req *kmsg.ConsumerGroupDescribeRequest, resp *kmsg.ConsumerGroupDescribeResponse) {
+		rights: []right{{acl.Describe, acl.Group, "Groups"}},
+		after: func(q *call, req *kmsg.ConsumerGroupDescribeRequest, resp *kmsg.ConsumerGroupDescribeResponse) {
 			for i := range resp.Groups {
 				g := &resp.Groups[i]
-				g.AuthorizedOperations = operations(req.IncludeAuthorizedOperations && g.ErrorCode == 0, groupOperations)
+				g.AuthorizedOperations = q.operations(req.IncludeAuthorizedOperations && g.ErrorCode == 0, acl.Group, g.Group)
 			}
 		},
 	}

@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // listConfigResources names everything that can have configs.
 //
@@ -8,5 +12,5 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: DESCRIBE_CONFIGS on CLUSTER.
 // Differs from Kafka: nothing known.
 func listConfigResources() through[*kmsg.ListConfigResourcesRequest, *kmsg.ListConfigResourcesResponse] {
-	return through[*kmsg.ListConfigResourcesRequest, *kmsg.ListConfigResourcesResponse]{}
+	return through[*kmsg.ListConfigResourcesRequest, *kmsg.ListConfigResourcesResponse]{rights: []right{cluster(acl.DescribeConfigs)}}
 }

@@ -1,6 +1,12 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // describeTopicPartitions describes topics page by page.
 //
@@ -8,5 +14,20 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: DESCRIBE on each TOPIC; without names the others are left out.
 // Differs from Kafka: nothing known.
 func describeTopicPartitions() through[*kmsg.DescribeTopicPartitionsRequest, *kmsg.DescribeTopicPartitionsResponse] {
-	return through[*kmsg.DescribeTopicPartitionsRequest, *kmsg.DescribeTopicPartitionsResponse]{topics: []string{"Topics.Topic"}}
+	return through[*kmsg.DescribeTopicPartitionsRequest, *kmsg.DescribeTopicPartitionsResponse]{
+		topics: []string{"Topics.Topic"},
+		permit: func(q *call, req *kmsg.DescribeTopicPartitionsRequest) bool {
+			return q.permit(req, right{acl.Describe, acl.Topic, "Topics"})
+		},
+		after: func(q *call, _ *kmsg.DescribeTopicPartitionsRequest, resp *kmsg.DescribeTopicPartitionsResponse) {
+			resp.Topics = slices.DeleteFunc(resp.Topics, func(t kmsg.DescribeTopicPartitionsResponseTopic) bool {
+				return t.Topic != nil && !q.mayQuietly(acl.Describe, acl.Topic, *t.Topic)
+			})
+			for i := range resp.Topics {
+				if t := &resp.Topics[i]; t.Topic != nil && t.ErrorCode == 0 {
+					t.AuthorizedOperations = q.operations(true, acl.Topic, *t.Topic)
+				}
+			}
+		},
+	}
 }

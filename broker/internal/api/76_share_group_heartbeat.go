@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // shareGroupHeartbeat is the whole of the share group protocol: joining, reconciling, leaving.
 //
@@ -8,5 +12,9 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: READ on GROUP, DESCRIBE on each subscribed TOPIC.
 // Differs from Kafka: nothing known.
 func shareGroupHeartbeat() through[*kmsg.ShareGroupHeartbeatRequest, *kmsg.ShareGroupHeartbeatResponse] {
-	return through[*kmsg.ShareGroupHeartbeatRequest, *kmsg.ShareGroupHeartbeatResponse]{topics: []string{"SubscribedTopicNames"}}
+	return through[*kmsg.ShareGroupHeartbeatRequest, *kmsg.ShareGroupHeartbeatResponse]{rights: []right{{acl.Read, acl.Group, "GroupID"}}, topics: []string{"SubscribedTopicNames"},
+		permit: func(q *call, req *kmsg.ShareGroupHeartbeatRequest) bool {
+			return q.permitSubscription(req, req.SubscribedTopicNames)
+		},
+	}
 }

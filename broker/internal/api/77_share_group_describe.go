@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // shareGroupDescribe describes share groups.
 //
@@ -9,10 +13,11 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Differs from Kafka: nothing known.
 func shareGroupDescribe() through[*kmsg.ShareGroupDescribeRequest, *kmsg.ShareGroupDescribeResponse] {
 	return through[*kmsg.ShareGroupDescribeRequest, *kmsg.ShareGroupDescribeResponse]{
-		after: func(_ *call, req *kmsg.ShareGroupDescribeRequest, resp *kmsg.ShareGroupDescribeResponse) {
+		rights: []right{{acl.Describe, acl.Group, "GroupIDs"}},
+		after: func(q *call, req *kmsg.ShareGroupDescribeRequest, resp *kmsg.ShareGroupDescribeResponse) {
 			for i := range resp.Groups {
 				g := &resp.Groups[i]
-				g.AuthorizedOperations = operations(req.IncludeAuthorizedOperations && g.ErrorCode == 0, groupOperations)
+				g.AuthorizedOperations = q.operations(req.IncludeAuthorizedOperations && g.ErrorCode == 0, acl.Group, g.GroupID)
 			}
 		},
 	}

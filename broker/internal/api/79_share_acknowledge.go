@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // shareAcknowledge says what became of the records that a member of a share group acquired.
 //
@@ -9,6 +13,7 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Differs from Kafka: nothing known. Its session is tied to the connection.
 func shareAcknowledge() through[*kmsg.ShareAcknowledgeRequest, *kmsg.ShareAcknowledgeResponse] {
 	return through[*kmsg.ShareAcknowledgeRequest, *kmsg.ShareAcknowledgeResponse]{
+		rights: []right{{acl.Read, acl.Group, "GroupID"}, {acl.Read, acl.Topic, "Topics"}},
 		topics: []string{"Topics.TopicID"},
 		after: func(q *call, _ *kmsg.ShareAcknowledgeRequest, resp *kmsg.ShareAcknowledgeResponse) {
 			if len(resp.NodeEndpoints) > 0 {

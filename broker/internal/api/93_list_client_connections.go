@@ -19,6 +19,7 @@ const manyRows = 50_000
 //
 // Versions: 0.
 // Needs: DESCRIBE on CLUSTER.
+// Errors: CLUSTER_AUTHORIZATION_FAILED. An address filter that is none matches nothing.
 // Differs from Kafka: Kafka has no such API. Where the proposal leaves a choice: addresses are
 // compared as addresses and listeners in any case; software is empty until the client has named
 // itself; ConnectedSince is real.

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/brokerlab/brokerlab/broker/acl"
 	"github.com/brokerlab/brokerlab/broker/internal/dynamicconfig"
 	"github.com/brokerlab/brokerlab/broker/internal/engine"
 	"github.com/brokerlab/brokerlab/broker/internal/kafkaconfig"
@@ -93,7 +94,11 @@ func (a *alteration) admit() []int {
 		if r.code != 0 {
 			continue
 		}
-		// Authorization goes here: what precheck says is told to anyone, all that follows to those who may.
+		// What precheck says is told to anyone, all that follows to those who may.
+		if kind, name := protectedBy(r.kind, r.name); !a.call.may(acl.AlterConfigs, kind, name) {
+			r.code = denial(kind).Code
+			continue
+		}
 		switch r.kind {
 		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics:
 			passed = append(passed, i)
@@ -145,6 +150,18 @@ func (a *alteration) precheck(r *changed) {
 		}
 	default:
 		r.refuse(kerr.InvalidRequest, "Unknown resource type %d", int8(r.kind))
+	}
+}
+
+// protectedBy is the resource whose rules are about the configs of another.
+func protectedBy(kind kmsg.ConfigResourceType, name string) (acl.ResourceType, string) {
+	switch kind {
+	case kmsg.ConfigResourceTypeTopic:
+		return acl.Topic, name
+	case kmsg.ConfigResourceTypeGroupConfig:
+		return acl.Group, name
+	default:
+		return acl.Cluster, acl.ClusterName
 	}
 }
 

@@ -6,21 +6,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Bit n of an authorized-operations field is Kafka's operation code n. These are all that make
-// sense for a resource: without an authorizer everyone may do everything.
-const (
-	topicOperations   int32 = 3576
-	clusterOperations int32 = 8096
-	groupOperations   int32 = 3400
-	notAsked          int32 = -1 << 31
-)
-
-func operations(asked bool, all int32) int32 {
-	if asked {
-		return all
-	}
-	return notAsked
-}
+// notAsked is an authorized-operations field that nobody asked for.
+const notAsked int32 = -1 << 31
 
 // endpoint is the broker's address for whoever reads the answer: that of the listener the request
 // came through.

@@ -45,6 +45,12 @@ type call struct {
 
 	answered func() // what is to be done when the data plane has answered, or will not; nil is nothing
 
+	who     string          // the sender's principal, once it was needed
+	refused []kmsg.Response // what parts of the request are answered that its sender has no right to
+
+	refusedOffsets map[string][]kmsg.OffsetFetchResponseGroupTopic // by group
+	aclChanges     uint64                                          // changes of ACLs before a Fetch was let through
+
 	silent bool // the client wants no answer
 	size   int  // about how many bytes the answer will have; 0 where it is small
 }
@@ -85,14 +91,25 @@ func (q *call) serve() {
 		q.drop(network.ReasonMalformedRequest, fmt.Errorf("decode %s v%d: %w", q.row.name, q.header.Version, err))
 		return
 	}
+	if !q.permit(req, q.row.rights...) {
+		return
+	}
 	q.row.run(q, req)
 }
 
-// answer sends resp.
+// errRefusedSilently is why a connection ends whose client wants no answer and has no right to what it asked for.
+var errRefusedSilently = errors.New("a request without acknowledgement was refused")
+
+// answer sends resp, with what parts of the request were refused.
 func (q *call) answer(resp kmsg.Response) {
+	resp = merge(resp, q.refused)
 	resp.SetVersion(q.header.Version)
 	q.server.metrics.answered(q.row, q.header.Version, resp, time.Since(q.received))
-	if q.silent {
+	switch {
+	case q.silent && len(q.refused) > 0:
+		q.drop(network.ReasonAcksZeroFailed, errRefusedSilently)
+		return
+	case q.silent:
 		q.conn.NoReply()
 		return
 	}
@@ -123,6 +140,9 @@ func (q *call) fail(req kmsg.Request, err error) {
 	switch {
 	case errors.Is(err, engine.ErrClosed):
 		q.drop(network.ReasonShutdown, err)
+		return
+	case err == errUnreadable: //nolint:errorlint // handlers return it as it is
+		q.drop(network.ReasonMalformedRequest, err)
 		return
 	case errors.As(err, &unacknowledged):
 		q.drop(network.ReasonAcksZeroFailed, err)

@@ -19,6 +19,14 @@ type row struct {
 	// Topics.Topic. What its sender may not see is refused or hidden by them, the same way for every
 	// API.
 	topics []string
+	// rights are what a request needs before it is run, in Kafka's order.
+	rights []right
+}
+
+// needing adds the rights that a row's requests need.
+func (r row) needing(rights ...right) row {
+	r.rights = rights
+	return r
 }
 
 func (r *row) serves(version int16) bool { return r.min <= version && version <= r.max }
@@ -53,6 +61,10 @@ type through[Q kmsg.Request, P kmsg.Response] struct {
 	after func(*call, Q, P)
 	// topics are the fields that name a topic, see row.
 	topics []string
+	// rights are what a request needs, see row.
+	rights []right
+	// permit sees to rights that are more than that. False: it has answered.
+	permit func(*call, Q) bool
 }
 
 // forward is the row of an API that the data plane answers. No worker is held while it does.
@@ -60,6 +72,9 @@ func forward[T any, Q message[T], P kmsg.Response](key kmsg.Key, lowest, highest
 	r := base[T, Q](key.Int16(), lowest, highest)
 	r.run = func(q *call, req kmsg.Request) {
 		typed := req.(Q)
+		if t.permit != nil && q.server.o.Authorizer != nil && !t.permit(q, typed) {
+			return
+		}
 		if t.before != nil {
 			t.before(q, typed)
 		}
@@ -70,7 +85,7 @@ func forward[T any, Q message[T], P kmsg.Response](key kmsg.Key, lowest, highest
 			q.answer(resp)
 		})
 	}
-	r.topics = t.topics
+	r.topics, r.rights = t.topics, t.rights
 	return r
 }
 

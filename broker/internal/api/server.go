@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/brokerlab/brokerlab/broker/acl"
 	"github.com/brokerlab/brokerlab/broker/internal/engine"
 	"github.com/brokerlab/brokerlab/broker/internal/keystore"
 	"github.com/brokerlab/brokerlab/broker/internal/metadata"
@@ -51,7 +52,11 @@ type Options struct {
 	// Unsent is how many bytes of answers clients have not taken yet.
 	Unsent func() int64
 	Kernel Kernel // nil: the kernel counts nothing
-	Log    *slog.Logger
+	// Authorizer decides who may do what; nil: everybody may do everything.
+	Authorizer *acl.Authorizer
+	// AuthorizerLog gets a line for each decision, as Kafka's kafka.authorizer.logger.
+	AuthorizerLog *slog.Logger
+	Log           *slog.Logger
 
 	Workers          int           // num.io.threads
 	FailedAuthDelay  time.Duration // connection.failed.authentication.delay.ms

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/brokerlab/brokerlab/broker/acl"
 	"github.com/brokerlab/brokerlab/broker/internal/engine"
 	"github.com/brokerlab/brokerlab/broker/protocol"
 )
@@ -52,12 +53,12 @@ func table(o Options) []row {
 		forward(kmsg.AlterPartitionAssignments, 0, 1, alterPartitionReassignments()),
 		forward(kmsg.ListPartitionReassignments, 0, 0, listPartitionReassignments()),
 		forward(kmsg.OffsetDelete, 0, 0, offsetDelete()),
-		serve(kmsg.DescribeClientQuotas, 0, 1, describeClientQuotas),
-		serve(kmsg.AlterClientQuotas, 0, 1, alterClientQuotas),
-		serve(kmsg.DescribeUserSCRAMCredentials, 0, 0, describeUserSCRAMCredentials),
-		serve(kmsg.AlterUserSCRAMCredentials, 0, 0, alterUserSCRAMCredentials),
-		serve(kmsg.DescribeQuorum, 0, 2, describeQuorum),
-		serve(kmsg.UpdateFeatures, 0, 2, updateFeatures),
+		serve(kmsg.DescribeClientQuotas, 0, 1, describeClientQuotas).needing(cluster(acl.DescribeConfigs)),
+		serve(kmsg.AlterClientQuotas, 0, 1, alterClientQuotas).needing(cluster(acl.AlterConfigs)),
+		serve(kmsg.DescribeUserSCRAMCredentials, 0, 0, describeUserSCRAMCredentials).needing(cluster(acl.Describe)),
+		serve(kmsg.AlterUserSCRAMCredentials, 0, 0, alterUserSCRAMCredentials).needing(cluster(acl.Alter)),
+		serve(kmsg.DescribeQuorum, 0, 2, describeQuorum).needing(cluster(acl.Describe)),
+		serve(kmsg.UpdateFeatures, 0, 2, updateFeatures).needing(cluster(acl.Alter)),
 		serve(kmsg.DescribeCluster, 0, 2, describeCluster),
 		forward(kmsg.DescribeProducers, 0, 0, describeProducers()),
 		forward(kmsg.DescribeTransactions, 0, 0, describeTransactions()),
@@ -76,7 +77,7 @@ func table(o Options) []row {
 	}
 	names := o.Keys.Names()
 	for _, r := range []row{
-		serve(kmsg.Key(o.Keys.ListClientConnections), 0, 0, listClientConnections),
+		serve(kmsg.Key(o.Keys.ListClientConnections), 0, 0, listClientConnections).needing(cluster(acl.Describe)),
 	} {
 		r.name = names[r.key]
 		rows = append(rows, r)
@@ -85,9 +86,9 @@ func table(o Options) []row {
 		return rows
 	}
 	for _, r := range []row{
-		serve(kmsg.Key(protocol.DefaultDescribeConnectionsKey), 0, 0, describeConnections),
-		serve(kmsg.Key(protocol.DefaultDescribeKernelKey), 0, 0, describeKernel),
-		serve(kmsg.Key(protocol.DefaultDescribeClosedKey), 0, 0, describeClosedConnections),
+		serve(kmsg.Key(protocol.DefaultDescribeConnectionsKey), 0, 0, describeConnections).needing(cluster(acl.Describe)),
+		serve(kmsg.Key(protocol.DefaultDescribeKernelKey), 0, 0, describeKernel).needing(cluster(acl.Describe)),
+		serve(kmsg.Key(protocol.DefaultDescribeClosedKey), 0, 0, describeClosedConnections).needing(cluster(acl.Describe)),
 	} {
 		r.name = names[r.key]
 		rows = append(rows, r)

@@ -197,22 +197,6 @@ func TestTopicNamesAreKafkas(t *testing.T) {
 	}
 }
 
-func TestLevelsOfMetadataVersionAreReadByName(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]int16{
-		"": 33, "4.4": 33, "4.4-IV2": 33, "4.4-IV1": 32, "4.3": 30, "4.0-IV0": 22, "3.9-IV0": 21, "3.7-IV4": 19, "3.5-IV2": 11, "3.3-IV3": 7,
-	} {
-		if got, err := ParseMetadataVersion(name); got != want || err != nil {
-			t.Errorf("ParseMetadataVersion(%q) = %d, %v, want %d", name, got, err, want)
-		}
-	}
-	for _, name := range []string{"4.5", "4.4-iv1", "3.3-IV0", "33"} {
-		if got, err := ParseMetadataVersion(name); err == nil {
-			t.Errorf("ParseMetadataVersion(%q) = %d, want an error", name, got)
-		}
-	}
-}
-
 func TestAnErrorResponseSpeaksOfEachPartOfItsRequest(t *testing.T) {
 	t.Parallel()
 	produce := kmsg.NewPtrProduceRequest()
