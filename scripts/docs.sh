@@ -5,3 +5,4 @@ out=$1
 mkdir -p "$out"
 bin/brokerlab docs commands >"$out/commands.md"
 bin/brokerlab docs config >"$out/config.md"
+go run ./internal/reference >"$out/requests.md"

@@ -21,6 +21,7 @@ func parts() map[string][]string {
 		"internal/kernelsource": {"broker", "bpf", "netlab", "internal/kernel", "internal/testenv"},
 		"internal/reconcile":    {"broker"},
 		"internal/testenv":      {},
+		"internal/reference":    {"broker/protocol"},
 		"internal/arch":         {},
 	}
 }
