@@ -248,7 +248,8 @@ func (b *Broker) authorizer() *acl.Authorizer {
 		if !acl.IsCIDR(rule.Host) {
 			continue
 		}
-		if slashes++; slashes <= most {
+		slashes++
+		if slashes <= most {
 			b.log.Warn("the host of an ACL from before metadata.version 4.4-IV1 has a slash: it matched nobody then, and is a range now",
 				slog.String("acl", rule.String()), slog.String("metadata_version", feature.Name(level)))
 		}

@@ -51,9 +51,7 @@ func offsetFetch() through[*kmsg.OffsetFetchRequest, *kmsg.OffsetFetchResponse] 
 						return ok && !q.mayQuietly(acl.Describe, acl.Topic, name)
 					})
 				}
-				for _, t := range q.refusedOffsets[g.Group] {
-					g.Topics = append(g.Topics, t)
-				}
+				g.Topics = append(g.Topics, q.refusedOffsets[g.Group]...)
 			}
 		},
 	}

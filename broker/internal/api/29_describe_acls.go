@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -55,11 +56,4 @@ type unreadableError struct{}
 
 func (*unreadableError) Error() string { return "a code of an ACL is 0 (UNKNOWN)" }
 
-func hasUnknown(codes ...int8) bool {
-	for _, c := range codes {
-		if c == 0 {
-			return true
-		}
-	}
-	return false
-}
+func hasUnknown(codes ...int8) bool { return slices.Contains(codes, 0) }

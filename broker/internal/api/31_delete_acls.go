@@ -18,17 +18,17 @@ import (
 // Differs from Kafka: nothing known.
 func deleteACLs(ctx context.Context, q *call, req *kmsg.DeleteACLsRequest) (*kmsg.DeleteACLsResponse, error) {
 	results := make([]kmsg.DeleteACLsResponseResult, len(req.Filters))
-	answer := func() (*kmsg.DeleteACLsResponse, error) {
+	answer := func() *kmsg.DeleteACLsResponse {
 		resp := kmsg.NewPtrDeleteACLsResponse()
 		resp.Results = results
-		return resp, nil
+		return resp
 	}
 	refuseAll := func(err *kerr.Error, message string) (*kmsg.DeleteACLsResponse, error) {
 		for i := range results {
 			results[i] = kmsg.NewDeleteACLsResponseResult()
 			results[i].ErrorCode, results[i].ErrorMessage = err.Code, &message
 		}
-		return answer()
+		return answer(), nil
 	}
 	if q.server.o.Authorizer == nil {
 		return refuseAll(kerr.SecurityDisabled, noAuthorizer)
@@ -68,7 +68,7 @@ func deleteACLs(ctx context.Context, q *call, req *kmsg.DeleteACLsRequest) (*kms
 	if len(gone) > 0 {
 		q.server.o.Log.Info("deleted ACLs", slog.Int("acls", len(gone)), slog.String("principal", q.sender()))
 	}
-	return answer()
+	return answer(), nil
 }
 
 // selected is one filter's result, with the rules that it selects; remove is called for each.

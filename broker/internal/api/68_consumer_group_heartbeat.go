@@ -12,7 +12,8 @@ import (
 // Needs: READ on GROUP, DESCRIBE on each subscribed TOPIC.
 // Differs from Kafka: nothing known.
 func consumerGroupHeartbeat() through[*kmsg.ConsumerGroupHeartbeatRequest, *kmsg.ConsumerGroupHeartbeatResponse] {
-	return through[*kmsg.ConsumerGroupHeartbeatRequest, *kmsg.ConsumerGroupHeartbeatResponse]{rights: []right{{acl.Read, acl.Group, "Group"}}, topics: []string{"SubscribedTopicNames", "Topics.TopicID"},
+	return through[*kmsg.ConsumerGroupHeartbeatRequest, *kmsg.ConsumerGroupHeartbeatResponse]{
+		rights: []right{{acl.Read, acl.Group, "Group"}}, topics: []string{"SubscribedTopicNames", "Topics.TopicID"},
 		permit: func(q *call, req *kmsg.ConsumerGroupHeartbeatRequest) bool {
 			return q.permitSubscription(req, req.SubscribedTopicNames)
 		},

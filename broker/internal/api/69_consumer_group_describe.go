@@ -1,6 +1,9 @@
 package api
 
 import (
+	"iter"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
@@ -17,8 +20,28 @@ func consumerGroupDescribe() through[*kmsg.ConsumerGroupDescribeRequest, *kmsg.C
 		after: func(q *call, req *kmsg.ConsumerGroupDescribeRequest, resp *kmsg.ConsumerGroupDescribeResponse) {
 			for i := range resp.Groups {
 				g := &resp.Groups[i]
+				if g.ErrorCode == 0 && !q.describesAll(assignedTopics(g)) {
+					*g = kmsg.ConsumerGroupDescribeResponseGroup{Group: g.Group, ErrorCode: kerr.TopicAuthorizationFailed.Code, ErrorMessage: new(undescribed)}
+				}
 				g.AuthorizedOperations = q.operations(req.IncludeAuthorizedOperations && g.ErrorCode == 0, acl.Group, g.Group)
 			}
 		},
+	}
+}
+
+// undescribed is what Kafka says of a group whose members have topics that its reader may not describe.
+const undescribed = "The group has described topic(s) that the client is not authorized to describe."
+
+func assignedTopics(g *kmsg.ConsumerGroupDescribeResponseGroup) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range g.Members {
+			for _, a := range []kmsg.Assignment{g.Members[i].Assignment, g.Members[i].TargetAssignment} {
+				for _, t := range a.TopicPartitions {
+					if !yield(t.Topic) {
+						return
+					}
+				}
+			}
+		}
 	}
 }

@@ -12,7 +12,8 @@ import (
 // Needs: READ on GROUP, DESCRIBE on each subscribed TOPIC.
 // Differs from Kafka: nothing known.
 func shareGroupHeartbeat() through[*kmsg.ShareGroupHeartbeatRequest, *kmsg.ShareGroupHeartbeatResponse] {
-	return through[*kmsg.ShareGroupHeartbeatRequest, *kmsg.ShareGroupHeartbeatResponse]{rights: []right{{acl.Read, acl.Group, "GroupID"}}, topics: []string{"SubscribedTopicNames"},
+	return through[*kmsg.ShareGroupHeartbeatRequest, *kmsg.ShareGroupHeartbeatResponse]{
+		rights: []right{{acl.Read, acl.Group, "GroupID"}}, topics: []string{"SubscribedTopicNames"},
 		permit: func(q *call, req *kmsg.ShareGroupHeartbeatRequest) bool {
 			return q.permitSubscription(req, req.SubscribedTopicNames)
 		},

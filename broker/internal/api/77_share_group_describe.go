@@ -1,6 +1,9 @@
 package api
 
 import (
+	"iter"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
@@ -17,8 +20,23 @@ func shareGroupDescribe() through[*kmsg.ShareGroupDescribeRequest, *kmsg.ShareGr
 		after: func(q *call, req *kmsg.ShareGroupDescribeRequest, resp *kmsg.ShareGroupDescribeResponse) {
 			for i := range resp.Groups {
 				g := &resp.Groups[i]
+				if g.ErrorCode == 0 && !q.describesAll(sharedTopics(g)) {
+					*g = kmsg.ShareGroupDescribeResponseGroup{GroupID: g.GroupID, ErrorCode: kerr.TopicAuthorizationFailed.Code, ErrorMessage: new(undescribed)}
+				}
 				g.AuthorizedOperations = q.operations(req.IncludeAuthorizedOperations && g.ErrorCode == 0, acl.Group, g.GroupID)
 			}
 		},
+	}
+}
+
+func sharedTopics(g *kmsg.ShareGroupDescribeResponseGroup) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range g.Members {
+			for _, t := range g.Members[i].Assignment.TopicPartitions {
+				if !yield(t.Topic) {
+					return
+				}
+			}
+		}
 	}
 }

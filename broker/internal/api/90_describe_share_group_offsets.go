@@ -1,6 +1,11 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
 
 // describeShareGroupOffsets tells where share groups start.
 //
@@ -8,5 +13,21 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // Needs: DESCRIBE on GROUP, then DESCRIBE on each TOPIC.
 // Differs from Kafka: nothing known.
 func describeShareGroupOffsets() through[*kmsg.DescribeShareGroupOffsetsRequest, *kmsg.DescribeShareGroupOffsetsResponse] {
-	return through[*kmsg.DescribeShareGroupOffsetsRequest, *kmsg.DescribeShareGroupOffsetsResponse]{topics: []string{"Groups.Topics.Topic"}}
+	return through[*kmsg.DescribeShareGroupOffsetsRequest, *kmsg.DescribeShareGroupOffsetsResponse]{
+		topics: []string{"Groups.Topics.Topic"},
+		rights: []right{{acl.Describe, acl.Group, "Groups"}},
+		after: func(q *call, _ *kmsg.DescribeShareGroupOffsetsRequest, resp *kmsg.DescribeShareGroupOffsetsResponse) {
+			for i := range resp.Groups {
+				for j := range resp.Groups[i].Topics {
+					if t := &resp.Groups[i].Topics[j]; !q.may(acl.Describe, acl.Topic, t.Topic) {
+						for k := range t.Partitions {
+							refused := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopicPartition()
+							refused.Partition, refused.ErrorCode = t.Partitions[k].Partition, kerr.TopicAuthorizationFailed.Code
+							t.Partitions[k] = refused
+						}
+					}
+				}
+			}
+		},
+	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"iter"
 	"log/slog"
 	"reflect"
 	"strconv"
@@ -116,10 +117,11 @@ func (q *call) nameOf(v reflect.Value, kind acl.ResourceType) (name string, ok b
 		}
 		return q.nameOf(v.Elem(), kind)
 	case reflect.Struct:
-		field := map[acl.ResourceType]string{acl.Topic: "Topic", acl.Group: "Group", acl.TransactionalID: "TransactionalID"}[kind]
-		if f := v.FieldByName(field); f.IsValid() {
-			if name, ok := q.nameOf(f, kind); ok && name != "" {
-				return name, true
+		for _, field := range namingFields(kind) {
+			if f := v.FieldByName(field); f.IsValid() {
+				if name, ok := q.nameOf(f, kind); ok && name != "" {
+					return name, true
+				}
 			}
 		}
 		if id := v.FieldByName("TopicID"); kind == acl.Topic && id.IsValid() {
@@ -131,6 +133,20 @@ func (q *call) nameOf(v reflect.Value, kind acl.ResourceType) (name string, ok b
 	default:
 	}
 	return "", false
+}
+
+// namingFields are the fields of a list's elements that name a resource.
+func namingFields(kind acl.ResourceType) []string {
+	switch kind {
+	case acl.Topic:
+		return []string{"Topic"}
+	case acl.Group:
+		return []string{"Group", "GroupID"}
+	case acl.TransactionalID:
+		return []string{"TransactionalID"}
+	default:
+		return nil
+	}
 }
 
 // merge adds to an answer what its refused parts are answered: each list of one goes behind that of the other.
@@ -201,7 +217,7 @@ func (q *call) decide(op acl.Operation, kind acl.ResourceType, name string, refe
 	}
 	query := acl.Query{Principal: q.sender(), Client: q.conn.Remote().Addr(), Operation: op, Type: kind, Name: name}
 	allowed := a.Authorize(query)
-	q.server.metrics.decided(allowed)
+	q.server.authorizations.decided(allowed)
 	level := slog.LevelInfo
 	switch {
 	case !loud:
@@ -210,6 +226,7 @@ func (q *call) decide(op acl.Operation, kind acl.ResourceType, name string, refe
 		level = slog.LevelDebug
 	}
 	if log := q.server.o.AuthorizerLog; log.Enabled(q.server.ctx, level) {
+		//nolint:sloglint // the whole line is Kafka's, and looked for as it is
 		log.Log(q.server.ctx, level, decisionLine(query, a.Reason(query), allowed, q.row.name, references))
 	}
 	return allowed
@@ -298,6 +315,19 @@ func (q *call) permitSubscription(req kmsg.Request, topics []string) bool {
 	for _, topic := range topics {
 		if !q.may(acl.Describe, acl.Topic, topic) {
 			q.refuseFor(req, acl.Topic)
+			return false
+		}
+	}
+	return true
+}
+
+// describesAll tells whether the sender may describe each of some topics.
+func (q *call) describesAll(topics iter.Seq[string]) bool {
+	if q.server.o.Authorizer == nil {
+		return true
+	}
+	for topic := range topics {
+		if !q.mayQuietly(acl.Describe, acl.Topic, topic) {
 			return false
 		}
 	}

@@ -20,9 +20,6 @@ type metrics struct {
 	successes *prometheus.CounterVec
 	reauths   *prometheus.CounterVec
 	failures  *prometheus.CounterVec
-	decisions *prometheus.CounterVec
-	allowed   prometheus.Counter
-	denied    prometheus.Counter
 	codes     sync.Map // reflect.Type → codeFields
 }
 
@@ -30,35 +27,28 @@ func newMetrics() *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
-	m := &metrics{
+	return &metrics{
 		requests:  counter("kafka_network_requestmetrics_requestspersec_count", "Requests answered, by API and version.", "request", "version"),
 		errors:    counter("kafka_network_requestmetrics_errorspersec_count", "Error codes in answers, NONE where there is none, by API.", "request", "error"),
 		seconds:   counter("kafka_network_requestmetrics_totaltimems_sum", "Milliseconds from a request's arrival to its answer, summed.", "request"),
 		successes: counter("kafka_server_socket_server_metrics_successful_authentication_total", "SASL authentications that succeeded.", "listener"),
 		reauths:   counter("kafka_server_socket_server_metrics_successful_reauthentication_total", "SASL re-authentications that succeeded.", "listener"),
-		decisions: counter("kafka_server_plugins_authorization_total", "What the authorizer decided, by result: allowed or denied.", "result"),
 		failures:  counter("kafka_server_socket_server_metrics_failed_authentication_total", "SASL authentications that failed.", "listener"),
 	}
-	m.allowed, m.denied = m.decisions.WithLabelValues("allowed"), m.decisions.WithLabelValues("denied")
-	return m
 }
 
 // Collectors are the request metrics, for a registry.
 func (s *Server) Collectors() []prometheus.Collector {
 	m := s.metrics
-	return []prometheus.Collector{m.requests, m.errors, m.seconds, m.successes, m.reauths, m.failures, m.decisions}
+	all := []prometheus.Collector{m.requests, m.errors, m.seconds, m.successes, m.reauths, m.failures}
+	if s.authorizations != nil {
+		all = append(all, s.authorizations.collectors()...)
+	}
+	return all
 }
 
 // Load tells how many requests wait for a worker, how many have one, and how many workers there are.
 func (s *Server) Load() (waiting, busy, workers int) { return s.pool.load() }
-
-func (m *metrics) decided(allowed bool) {
-	if allowed {
-		m.allowed.Inc()
-	} else {
-		m.denied.Inc()
-	}
-}
 
 func (m *metrics) authenticated(listener string, again bool) {
 	if again {

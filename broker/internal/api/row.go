@@ -23,8 +23,8 @@ type row struct {
 	rights []right
 }
 
-// needing adds the rights that a row's requests need.
-func (r row) needing(rights ...right) row {
+// needing adds to a row the rights that its requests need.
+func needing(r row, rights ...right) row {
 	r.rights = rights
 	return r
 }

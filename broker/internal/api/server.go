@@ -77,9 +77,11 @@ type Server struct {
 	ranges    []kmsg.ApiVersionsResponseApiKey // what ApiVersions answers, in order of key
 	pool      *pool
 	metrics   *metrics
-	ctx       context.Context
-	cancel    context.CancelFunc
-	quotas    sync.Once // says once that client quotas are not enforced
+	// authorizations is nil without an authorizer.
+	authorizations *authorizerMetrics
+	ctx            context.Context
+	cancel         context.CancelFunc
+	quotas         sync.Once // says once that client quotas are not enforced
 
 	fetches atomic.Int64 // that the data plane is to answer
 
@@ -96,6 +98,9 @@ func New(ctx context.Context, o Options) *Server {
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.rows = serveable(table(o), o.Engine.Versions())
 	s.ranges = rangesOf(s.rows)
+	if o.Authorizer != nil {
+		s.authorizations = newAuthorizerMetrics(o.Authorizer)
+	}
 	s.pool = newPool(max(o.Workers, 1))
 	s.listeners.Store(&map[string]Listener{})
 	s.static = maps.Clone(o.Properties.Static)

@@ -53,12 +53,12 @@ func table(o Options) []row {
 		forward(kmsg.AlterPartitionAssignments, 0, 1, alterPartitionReassignments()),
 		forward(kmsg.ListPartitionReassignments, 0, 0, listPartitionReassignments()),
 		forward(kmsg.OffsetDelete, 0, 0, offsetDelete()),
-		serve(kmsg.DescribeClientQuotas, 0, 1, describeClientQuotas).needing(cluster(acl.DescribeConfigs)),
-		serve(kmsg.AlterClientQuotas, 0, 1, alterClientQuotas).needing(cluster(acl.AlterConfigs)),
-		serve(kmsg.DescribeUserSCRAMCredentials, 0, 0, describeUserSCRAMCredentials).needing(cluster(acl.Describe)),
-		serve(kmsg.AlterUserSCRAMCredentials, 0, 0, alterUserSCRAMCredentials).needing(cluster(acl.Alter)),
-		serve(kmsg.DescribeQuorum, 0, 2, describeQuorum).needing(cluster(acl.Describe)),
-		serve(kmsg.UpdateFeatures, 0, 2, updateFeatures).needing(cluster(acl.Alter)),
+		needing(serve(kmsg.DescribeClientQuotas, 0, 1, describeClientQuotas), cluster(acl.DescribeConfigs)),
+		needing(serve(kmsg.AlterClientQuotas, 0, 1, alterClientQuotas), cluster(acl.AlterConfigs)),
+		needing(serve(kmsg.DescribeUserSCRAMCredentials, 0, 0, describeUserSCRAMCredentials), cluster(acl.Describe)),
+		needing(serve(kmsg.AlterUserSCRAMCredentials, 0, 0, alterUserSCRAMCredentials), cluster(acl.Alter)),
+		needing(serve(kmsg.DescribeQuorum, 0, 2, describeQuorum), cluster(acl.Describe)),
+		needing(serve(kmsg.UpdateFeatures, 0, 2, updateFeatures), cluster(acl.Alter)),
 		serve(kmsg.DescribeCluster, 0, 2, describeCluster),
 		forward(kmsg.DescribeProducers, 0, 0, describeProducers()),
 		forward(kmsg.DescribeTransactions, 0, 0, describeTransactions()),
@@ -77,7 +77,7 @@ func table(o Options) []row {
 	}
 	names := o.Keys.Names()
 	for _, r := range []row{
-		serve(kmsg.Key(o.Keys.ListClientConnections), 0, 0, listClientConnections).needing(cluster(acl.Describe)),
+		needing(serve(kmsg.Key(o.Keys.ListClientConnections), 0, 0, listClientConnections), cluster(acl.Describe)),
 	} {
 		r.name = names[r.key]
 		rows = append(rows, r)
@@ -86,9 +86,9 @@ func table(o Options) []row {
 		return rows
 	}
 	for _, r := range []row{
-		serve(kmsg.Key(protocol.DefaultDescribeConnectionsKey), 0, 0, describeConnections).needing(cluster(acl.Describe)),
-		serve(kmsg.Key(protocol.DefaultDescribeKernelKey), 0, 0, describeKernel).needing(cluster(acl.Describe)),
-		serve(kmsg.Key(protocol.DefaultDescribeClosedKey), 0, 0, describeClosedConnections).needing(cluster(acl.Describe)),
+		needing(serve(kmsg.Key(protocol.DefaultDescribeConnectionsKey), 0, 0, describeConnections), cluster(acl.Describe)),
+		needing(serve(kmsg.Key(protocol.DefaultDescribeKernelKey), 0, 0, describeKernel), cluster(acl.Describe)),
+		needing(serve(kmsg.Key(protocol.DefaultDescribeClosedKey), 0, 0, describeClosedConnections), cluster(acl.Describe)),
 	} {
 		r.name = names[r.key]
 		rows = append(rows, r)
