@@ -4,6 +4,7 @@ package soak
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ const (
 	churnPlain   = "127.0.0.1:29821"
 	churnSASL    = "127.0.0.1:29822"
 	churnMetrics = "127.0.0.1:29823"
+	churnTLS     = "127.0.0.1:29824"
+	churnSASLTLS = "127.0.0.1:29825"
 )
 
 // what is what a broker holds.
@@ -34,14 +37,16 @@ type what struct {
 	files, goroutines, listed, resident int
 }
 
-// A million clients come, say ApiVersions, and leave by FIN or RST; in between some only connect, and some stop in the middle of
-// SASL. Afterwards the broker has the files, goroutines and listed connections of before, and the kernel counts none.
+// A million clients come over all four protocols, say ApiVersions, some authenticate, and leave by FIN or RST; in between some only
+// connect, and some stop in the middle of SASL. Afterwards the broker has the files, goroutines and listed connections of before, and the kernel counts none.
 func TestAMillionConnectionsLeaveNothing(t *testing.T) {
 	total := number(t, "SOAK_CONNECTIONS", 1_000_000)
 	dir := t.TempDir()
 	config := filepath.Join(dir, "server.properties")
-	properties := "node.id=1\nlisteners=PLAINTEXT://" + churnPlain + ",SASL_PLAINTEXT://" + churnSASL + "\nsasl.enabled.mechanisms=PLAIN\n" +
-		"listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_alice=\"secret\";\n" +
+	const alice = "org.apache.kafka.common.security.plain.PlainLoginModule required user_alice=\"secret\";"
+	properties := "node.id=1\nlisteners=PLAINTEXT://" + churnPlain + ",SASL_PLAINTEXT://" + churnSASL +
+		",SSL://" + churnTLS + ",SASL_SSL://" + churnSASLTLS + "\nssl.keystore.type=PEM\nssl.keystore.location=" + selfSigned(t) + "\nsasl.enabled.mechanisms=PLAIN\n" +
+		"listener.name.sasl_plaintext.plain.sasl.jaas.config=" + alice + "\nlistener.name.sasl_ssl.plain.sasl.jaas.config=" + alice + "\n" +
 		"metrics.listener=" + churnMetrics + "\nsocket.listen.backlog.size=4096\nlog.dirs=" + dir + "/data\n"
 	if err := os.WriteFile(config, []byte(properties), 0o600); err != nil {
 		t.Fatal(err)
@@ -118,11 +123,17 @@ func TestAMillionConnectionsLeaveNothing(t *testing.T) {
 		after.files, after.goroutines, after.listed, after.resident>>20, most>>20, established)
 }
 
-// visit is one connection from an address of the loopback network.
+// visit is one connection from an address of the loopback network. One in ten is over TLS, one in twenty authenticates, half of those
+// over TLS; every other is reset at its end, and some say nothing or stop in the middle.
 func visit(ctx context.Context, worker int, i int64) error {
 	target := churnPlain
-	if i%10 == 0 {
+	switch {
+	case i%20 == 5:
+		target = churnTLS
+	case i%40 == 10:
 		target = churnSASL
+	case i%40 == 30:
+		target = churnSASLTLS
 	}
 	d := net.Dialer{
 		LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(worker), byte(1+i%250))},
@@ -133,39 +144,57 @@ func visit(ctx context.Context, worker int, i int64) error {
 			}), set)
 		},
 	}
-	conn, err := d.DialContext(ctx, "tcp", target)
+	tcp, err := d.DialContext(ctx, "tcp", target)
 	if err != nil {
 		return err
 	}
-	defer conn.Close() //nolint:errcheck // it leaves
-	tcp, ok := conn.(*net.TCPConn)
-	if !ok {
-		return errors.New("not TCP")
-	}
+	defer func() { _ = tcp.Close() }()
+	return converse(tcp, target, i)
+}
+
+// converse is what the i-th connection says before it leaves.
+func converse(tcp net.Conn, target string, i int64) error {
 	if i%2 == 0 {
-		if err := tcp.SetLinger(0); err != nil { // RST
+		if err := tcp.(*net.TCPConn).SetLinger(0); err != nil { //nolint:forcetypeassert // dialled as TCP
 			return err
 		}
 	}
 	if i%17 == 0 {
 		return nil // says nothing
 	}
-	versions := []byte{0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff}
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := tcp.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		return err
 	}
-	if _, err := conn.Write(versions); err != nil {
+	conn := tcp
+	if target == churnTLS || target == churnSASLTLS {
+		conn = tls.Client(tcp, &tls.Config{InsecureSkipVerify: true})
+	}
+	if err := ask(conn, []byte{0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff}); err != nil { // ApiVersions
+		return err
+	}
+	if target != churnSASL && target != churnSASLTLS {
+		return nil
+	}
+	if i%60 == 10 { // leaves in the middle
+		_, err := conn.Write([]byte{0, 0, 0, 17, 0, 17, 0, 1, 0, 0, 0, 2, 0xff, 0xff, 0, 5, 'P'})
+		return err
+	}
+	if err := ask(conn, append([]byte{0, 17, 0, 1, 0, 0, 0, 2, 0xff, 0xff, 0, 5}, "PLAIN"...)); err != nil {
+		return err
+	}
+	const token = "\x00alice\x00secret"
+	return ask(conn, append([]byte{0, 36, 0, 1, 0, 0, 0, 3, 0xff, 0xff, 0, 0, 0, byte(len(token))}, token...))
+}
+
+// ask sends a request and reads its answer.
+func ask(conn net.Conn, request []byte) error {
+	if _, err := conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(request))), request...)); err != nil {
 		return err
 	}
 	var size [4]byte
 	if _, err := io.ReadFull(conn, size[:]); err != nil {
 		return err
 	}
-	if _, err := io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(size[:]))); err != nil {
-		return err
-	}
-	if target == churnSASL { // and leaves in the middle
-		_, err = conn.Write([]byte{0, 0, 0, 17, 0, 17, 0, 1, 0, 0, 0, 2, 0xff, 0xff, 0, 5, 'P'})
-	}
+	_, err := io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(size[:])))
 	return err
 }

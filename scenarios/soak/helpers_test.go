@@ -6,7 +6,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net/http"
 	"os"
 	"os/exec"
@@ -193,7 +200,7 @@ func metric(t *testing.T, address, name string) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was read
+	defer resp.Body.Close()
 	sum := 0.0
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		line := lines.Text()
@@ -213,4 +220,31 @@ func settled(ctx context.Context, d time.Duration) {
 	wait, stop := context.WithTimeout(ctx, d)
 	defer stop()
 	<-wait.Done()
+}
+
+// selfSigned writes a key store, PEM, of a certificate that nobody vouches for.
+func selfSigned(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "broker"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	path := filepath.Join(t.TempDir(), "keystore.pem")
+	if err := os.WriteFile(path, store, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

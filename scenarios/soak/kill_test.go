@@ -58,7 +58,7 @@ func TestNothingAcknowledgedIsLostToKills(t *testing.T) {
 	}
 	l := &ledger{records: map[int32]map[int64]string{}, users: map[string]int32{}, topics: map[string]bool{}, unsure: map[string]bool{}}
 	seed := uint64(time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // repeatable on purpose
+	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d", seed)
 	p := newProgress("kill -9", rounds)
 	var back time.Duration
