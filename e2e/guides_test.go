@@ -20,7 +20,7 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) {
 	if err != nil || len(guides) == 0 {
 		t.Fatalf("guides = %v, %v", guides, err)
 	}
-	guides = append(guides, "../docs/reproduce-acls.md")
+	guides = append(guides, "../docs/reproduce-acls.md", "../docs/benchmark-limits.md", "../docs/hostile-clients.md")
 	bin := t.TempDir()
 	if err := os.Symlink(path(t), filepath.Join(bin, "brokerlab")); err != nil {
 		t.Fatal(err)
