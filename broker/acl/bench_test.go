@@ -21,7 +21,9 @@ func topicRule(name string, kind PatternType, user int, host string, op Operatio
 	return Binding{Pattern{Topic, name, kind}, fmt.Sprintf("User:u%d", user), host, op, p}
 }
 
-func address(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}) }
+func address(n int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
+}
 
 // loads are the shapes that rules of real clusters have, and one that is as bad as it gets.
 func loads() []load {

@@ -189,35 +189,35 @@ func slowCIDR(host string) (netip.Prefix, error) {
 	if !strings.Contains(host, ":") {
 		m := regexp.MustCompile(`\A([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})/([0-9]{1,2})\z`).FindStringSubmatch(host)
 		if m == nil {
-			return netip.Prefix{}, fmt.Errorf("Could not parse [%s]", host) //nolint:staticcheck // ST1005: Kafka's text
+			return netip.Prefix{}, fmt.Errorf("Could not parse [%s]", host)
 		}
 		var n [5]int
 		for i, digits := range m[1:] {
 			n[i], _ = strconv.Atoi(digits) // the expression lets digits only pass
 			if most := []int{255, 255, 255, 255, 32}[i]; n[i] > most {
-				return netip.Prefix{}, fmt.Errorf("Value [%d] not in range [0,%d]", n[i], most) //nolint:staticcheck // ST1005: Kafka's text
+				return netip.Prefix{}, fmt.Errorf("Value [%d] not in range [0,%d]", n[i], most)
 			}
 		}
 		return netip.MustParseAddr(fmt.Sprintf("%d.%d.%d.%d", n[0], n[1], n[2], n[3])).Prefix(n[4])
 	}
 	slash := strings.Index(host, "/")
-	if slash < 0 || !regexp.MustCompile(`\A[+-]?[0-9]+\z`).MatchString(host[slash+1:]) {
-		return netip.Prefix{}, fmt.Errorf("Could not parse [%s] - invalid prefix length", host) //nolint:staticcheck // ST1005: Kafka's text
+	if slash < 0 || !regexp.MustCompile(`\A[+-]?\d+\z`).MatchString(host[slash+1:]) {
+		return netip.Prefix{}, fmt.Errorf("Could not parse [%s] - invalid prefix length", host)
 	}
 	address := host[:slash]
 	bits, err := strconv.ParseInt(host[slash+1:], 10, 32)
 	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("Could not parse [%s] - invalid prefix length", host) //nolint:staticcheck // ST1005: Kafka's text
+		return netip.Prefix{}, fmt.Errorf("Could not parse [%s] - invalid prefix length", host)
 	}
 	if bits < 0 || bits > 128 {
-		return netip.Prefix{}, fmt.Errorf("Could not parse [%s] - prefix length must be between 0 and 128", host) //nolint:staticcheck // ST1005: Kafka's text
+		return netip.Prefix{}, fmt.Errorf("Could not parse [%s] - prefix length must be between 0 and 128", host)
 	}
 	strict := address
 	if m := regexp.MustCompile(`\A\[([^\[\]]+)\]\z`).FindStringSubmatch(strict); m != nil {
 		strict = m[1]
 	}
-	if m := regexp.MustCompile(`\A([^%]*)%([0-9]+)\z`).FindStringSubmatch(strict); m != nil {
-		if zone, err := strconv.ParseInt(m[2], 10, 32); err == nil && zone >= 0 {
+	if m := regexp.MustCompile(`\A([^%]*)%(\d+)\z`).FindStringSubmatch(strict); m != nil {
+		if zone, tooLong := strconv.ParseInt(m[2], 10, 32); tooLong == nil && zone >= 0 {
 			strict = m[1]
 		}
 	}
@@ -228,9 +228,9 @@ func slowCIDR(host string) (netip.Prefix, error) {
 	a, err := netip.ParseAddr(strict)
 	switch {
 	case err != nil || a.Zone() != "" || !strings.Contains(strict, ":"):
-		return netip.Prefix{}, fmt.Errorf("Could not parse [%s]", address) //nolint:staticcheck // ST1005: Kafka's text
+		return netip.Prefix{}, fmt.Errorf("Could not parse [%s]", address)
 	case a.Is4In6():
-		return netip.Prefix{}, fmt.Errorf("Could not parse [%s] - not an IPv6 address", address) //nolint:staticcheck // ST1005: Kafka's text
+		return netip.Prefix{}, fmt.Errorf("Could not parse [%s] - not an IPv6 address", address)
 	}
 	return a.Prefix(int(bits))
 }

@@ -53,6 +53,7 @@ func (g *grants) add(b Binding, h host) {
 			g.hosts = &hosts{}
 		}
 		g.hosts.add(h, b.Permission.mask(b.Operation))
+		g.hosts.note(ruleOf(b), h)
 	}
 }
 
@@ -64,9 +65,51 @@ func (g *grants) remove(b Binding, h host) []stale {
 		g.everywhere = g.everywhere.without(b.Permission.mask(b.Operation))
 	case noHost:
 	case scopedHost, rangeHost:
+		g.hosts.forget(ruleOf(b), h)
 		return g.hosts.remove(h, b.Permission.mask(b.Operation))
 	}
 	return nil
+}
+
+// matching lists the rules of some operations whose host a client matches, without a look at the others: those that are written
+// in the usual way are asked for by name. A nil grants has none.
+func (g *grants) matching(client netip.Addr, ops mask) []rule {
+	if g == nil {
+		return nil
+	}
+	texts := []string{AnyHost, HostText(client)}
+	var found []rule
+	if g.hosts != nil {
+		for _, p := range g.hosts.containing(plain(client)) {
+			texts = append(texts, spellings(p)...)
+			for r := range g.hosts.unusual[p] {
+				if ops&maskOf(r.operation) != 0 {
+					found = append(found, r)
+				}
+			}
+		}
+	}
+	slices.Sort(texts)
+	for _, text := range slices.Compact(texts) {
+		found = append(found, g.written(text, ops)...)
+	}
+	return found
+}
+
+// written lists the rules of some operations for exactly one host.
+func (g *grants) written(host string, ops mask) []rule {
+	var found []rule
+	for op := All; op <= TwoPhaseCommit; op++ {
+		if ops&maskOf(op) == 0 {
+			continue
+		}
+		for _, permission := range []Permission{Deny, Allow} {
+			if r := (rule{host, op, permission}); g.rules.has(r) {
+				found = append(found, r)
+			}
+		}
+	}
+	return found
 }
 
 // rule is what tells the rules of one grants apart.

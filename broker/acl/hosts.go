@@ -52,6 +52,61 @@ type hosts struct {
 	scoped map[netip.Addr]masks
 	// repeats counts the spellings of a rule beyond the first: 10.0.0.5/8 beside 10.0.0.0/8.
 	repeats map[hostMasks]int
+	// unusual are the rules whose hosts are not written as [spellings] writes them: 10.0.0.5/8, 10.0.0.0/08.
+	unusual map[netip.Prefix]map[rule]struct{}
+}
+
+// spellings are the ways in which a range is usually written.
+func spellings(p netip.Prefix) []string {
+	if p.IsSingleIP() {
+		return []string{p.String(), HostText(p.Addr())}
+	}
+	return []string{p.String()}
+}
+
+// note keeps where to find a rule whose host is written unusually.
+func (s *hosts) note(r rule, h host) {
+	if h.kind != rangeHost || slices.Contains(spellings(h.prefix), r.host) {
+		return
+	}
+	if s.unusual == nil {
+		s.unusual = map[netip.Prefix]map[rule]struct{}{}
+	}
+	if s.unusual[h.prefix] == nil {
+		s.unusual[h.prefix] = map[rule]struct{}{}
+	}
+	s.unusual[h.prefix][r] = struct{}{}
+}
+
+func (s *hosts) forget(r rule, h host) {
+	if h.kind != rangeHost {
+		return
+	}
+	delete(s.unusual[h.prefix], r)
+	if len(s.unusual[h.prefix]) == 0 {
+		delete(s.unusual, h.prefix)
+	}
+}
+
+// containing lists the ranges that contain an address, as rules have them.
+func (s *hosts) containing(a netip.Addr) []netip.Prefix {
+	var found []netip.Prefix
+	for _, f := range s.few {
+		if f.prefix.Contains(a) {
+			found = append(found, f.prefix)
+		}
+	}
+	if s.many == nil || !a.IsValid() {
+		return found
+	}
+	for _, f := range s.many.floors {
+		for p := range f.Supernets(netip.PrefixFrom(a, a.BitLen())) {
+			if !slices.Contains(found, p) {
+				found = append(found, p)
+			}
+		}
+	}
+	return found
 }
 
 type hostMasks struct {

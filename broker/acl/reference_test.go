@@ -11,6 +11,7 @@ type reference struct {
 	rules         map[Binding]struct{}
 	superUsers    map[string]struct{}
 	allowEveryone bool
+	ranges        map[string]netip.Prefix // what hosts stand for, read before
 }
 
 func (r *reference) authorize(q Query) bool {
@@ -23,7 +24,7 @@ func (r *reference) authorize(q Query) bool {
 			continue
 		}
 		covered = true
-		if !speaksTo(b, q) {
+		if !r.speaksTo(b, q) {
 			continue
 		}
 		switch {
@@ -36,6 +37,26 @@ func (r *reference) authorize(q Query) bool {
 	return allowed || (!covered && r.allowEveryone)
 }
 
+// deciding is the rule that Kafka names: all of them sorted, the first DENY or else the last ALLOW.
+func (r *reference) deciding(q Query) string {
+	var apply []Binding
+	for b := range r.rules {
+		if WhyNot(b, q) == Applies {
+			apply = append(apply, b)
+		}
+	}
+	slices.SortFunc(apply, compareAsKafka)
+	for _, b := range apply {
+		if b.Permission == Deny {
+			return b.String()
+		}
+	}
+	if len(apply) > 0 {
+		return apply[len(apply)-1].String()
+	}
+	return ""
+}
+
 func covers(b Binding, name string) bool {
 	if b.Kind == Literal {
 		return b.Name == name || b.Name == "*"
@@ -43,7 +64,7 @@ func covers(b Binding, name string) bool {
 	return len(b.Name) <= len(name) && name[:len(b.Name)] == b.Name
 }
 
-func speaksTo(b Binding, q Query) bool {
+func (r *reference) speaksTo(b Binding, q Query) bool {
 	if q.Principal == "User:*" || (b.Principal != q.Principal && b.Principal != "User:*") {
 		return false
 	}
@@ -53,9 +74,12 @@ func speaksTo(b Binding, q Query) bool {
 	if !strings.Contains(b.Host, "/") {
 		return false
 	}
-	// Only plain ranges are in the generated rules; the grammar has its own tests.
-	p, err := netip.ParsePrefix(b.Host)
-	return err == nil && p.Contains(q.Client.Unmap().WithZone(""))
+	p, ok := r.ranges[b.Host]
+	if !ok {
+		p, _ = slowCIDR(b.Host) // the zero Prefix contains nothing
+		r.ranges[b.Host] = p
+	}
+	return p.Contains(q.Client.Unmap().WithZone(""))
 }
 
 func implying(o Operation) []Operation {
@@ -77,7 +101,7 @@ func (r *reference) authorizeByType(principal string, client netip.Addr, op Oper
 	allow, deny := map[Pattern]bool{}, map[Pattern]bool{}
 	anyName := false
 	for b := range r.rules {
-		if b.Type != t || !speaksTo(b, Query{Principal: principal, Client: client}) || (b.Operation != op && b.Operation != All) {
+		if b.Type != t || !r.speaksTo(b, Query{Principal: principal, Client: client}) || (b.Operation != op && b.Operation != All) {
 			continue
 		}
 		star := b.Kind == Literal && b.Name == "*"
