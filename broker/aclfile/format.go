@@ -124,8 +124,8 @@ func Read(r io.Reader, name string, f Format) ([]Entry, error) {
 		_, err = ParseFormat(string(f))
 		return nil, err
 	}
-	if err = p.err(); err != nil {
-		return nil, err
+	if problems := p.err(); problems != nil {
+		return nil, problems
 	}
 	return p.entries, nil
 }

@@ -1,33 +1,35 @@
 package reproduce
 
 import (
+	"bufio"
 	"fmt"
 	"os"
-	"regexp"
-	"strings"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
+	"github.com/brokerlab/brokerlab/broker/aclfile"
 )
 
-// ReadRules reads what kafka-acls.sh --list prints.
+// ReadRules reads a file of rules in any format of [aclfile], which it detects.
 func ReadRules(path string) ([]acl.Binding, error) {
-	text, err := os.ReadFile(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read rules: %w", err)
 	}
-	var rules []acl.Binding
-	var at acl.Pattern
-	for line := range strings.Lines(string(text)) {
-		if m := regexp.MustCompile(`ResourcePattern\(resourceType=(\w+), name=(.*), patternType=(\w+)\)`).FindStringSubmatch(line); m != nil {
-			at.Type, _ = acl.ParseResourceType(m[1])
-			at.Name = m[2]
-			at.Kind, _ = acl.ParsePatternType(m[3])
-		} else if m := regexp.MustCompile(`\(principal=(.*), host=(.*), operation=(\w+), permissionType=(\w+)\)`).FindStringSubmatch(line); m != nil {
-			b := acl.Binding{Pattern: at, Principal: m[1], Host: m[2]}
-			b.Operation, _ = acl.ParseOperation(m[3])
-			b.Permission, _ = acl.ParsePermission(m[4])
-			rules = append(rules, b)
-		}
+	defer file.Close() //nolint:errcheck // it is only read
+	const enough = 4096 // to know a format by
+	in := bufio.NewReaderSize(file, enough)
+	head, _ := in.Peek(enough) // shorter at the end, and Read has any error
+	format, err := aclfile.Detect(path, head)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := aclfile.Read(in, path, format)
+	if err != nil {
+		return nil, err
+	}
+	rules := make([]acl.Binding, len(entries))
+	for i, e := range entries {
+		rules[i] = e.Binding
 	}
 	return rules, nil
 }
