@@ -21,7 +21,6 @@ import (
 type aclsOptions struct {
 	bootstrapOptions
 
-	controllers                                     string
 	add, remove, list                               bool
 	topics, groups, transactionalIDs, tokens, users []string
 	cluster                                         bool
@@ -53,9 +52,7 @@ Needs DESCRIBE on the cluster, to add and remove also ALTER. Exit status: 0 when
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	f := c.Flags()
-	f.StringVar(&o.servers, "bootstrap-server", "", "`host:port` of one or more brokers, separated by commas; IPv6 in brackets")
-	f.StringVar(&o.controllers, "bootstrap-controller", "", "`host:port` of controllers, instead of brokers")
-	f.StringVar(&o.config, "command-config", "", "a client.properties `file`: how to authenticate and encrypt")
+	addKafkaBootstrap(c, &o.bootstrapOptions, env)
 	f.BoolVar(&o.add, "add", false, "add rules")
 	f.BoolVar(&o.remove, "remove", false, "remove rules")
 	f.BoolVar(&o.list, "list", false, "list rules, all or those of the resources given")
@@ -82,12 +79,15 @@ Needs DESCRIBE on the cluster, to add and remove also ALTER. Exit status: 0 when
 
 // runACLs does what the command line says. Errors of the cluster are said on stdout, as Kafka's tool has it.
 func runACLs(c *cobra.Command, env Env, o *aclsOptions) error {
-	kind, rules, err := o.plan(c)
-	if err != nil {
-		return &ExitError{Code: 1, Err: err}
+	if len(env.args) == 0 {
+		return toolError(env, "This tool helps to manage acls on kafka.")
 	}
-	if o.servers == "" {
-		o.servers = o.controllers
+	kind, rules, err := o.plan(c)
+	if thrown, ok := errors.AsType[*javaException](err); ok {
+		return failACLs(env, thrown.text)
+	}
+	if err != nil {
+		return toolError(env, err.Error())
 	}
 	cl, err := o.open(env)
 	if err == nil {
@@ -104,11 +104,17 @@ func runACLs(c *cobra.Command, env Env, o *aclsOptions) error {
 	if err == nil {
 		return nil
 	}
-	if _, err = fmt.Fprintf(env.Stdout, "Error while executing ACL command: %v\n", err); err != nil {
-		return err
-	}
-	return &ExitError{Code: 1}
+	return failACLs(env, err.Error())
 }
+
+// failACLs says an error as Kafka's tool does, on standard output, and ends with status 1.
+func failACLs(env Env, text string) error {
+	_, err := fmt.Fprintf(env.Stdout, "Error while executing ACL command: %s\n", text)
+	return &ExitError{Code: 1, Err: err}
+}
+
+// illegal is what Kafka's tool throws, rather than refuses with its usage.
+func illegal(text string) error { return &javaException{"java.lang.IllegalArgumentException", text} }
 
 // aclRules are the rules of one resource; to remove, none are all.
 type aclRules struct {
@@ -122,7 +128,7 @@ func (o *aclsOptions) plan(c *cobra.Command) (acl.PatternType, []aclRules, error
 	kind, err := acl.ParsePatternType(o.pattern)
 	switch {
 	case err != nil:
-		return 0, nil, fmt.Errorf("--resource-pattern-type: %w", err)
+		return 0, nil, illegal(fmt.Sprintf("Cannot parse argument '%s' of option resource-pattern-type", o.pattern))
 	case given("bootstrap-server") && given("bootstrap-controller"):
 		return 0, nil, errors.New("Only one of --bootstrap-server or --bootstrap-controller must be specified") //nolint:staticcheck // Kafka's text
 	case !given("bootstrap-server") && !given("bootstrap-controller"):
@@ -166,7 +172,7 @@ func clash(given func(string) bool) error {
 	} {
 		for _, other := range row[1:] {
 			if given(row[0]) && given(other) {
-				return fmt.Errorf("Option \"[%s]\" can't be used with option \"[%s]\"", row[0], other) //nolint:staticcheck // Kafka's text
+				return optionClash(row[0], other)
 			}
 		}
 	}
@@ -175,13 +181,12 @@ func clash(given func(string) bool) error {
 
 // checkPrincipals refuses what has no type and name.
 func checkPrincipals(all []string) error {
-	var problems []error
 	for _, p := range all {
-		if kind, name, ok := acl.SplitPrincipal(strings.TrimSpace(p)); !ok || kind == "" || name == "" {
-			problems = append(problems, fmt.Errorf("expected a string in format principalType:principalName but got %s", p))
+		if p = strings.TrimSpace(p); !strings.Contains(p, ":") {
+			return illegal("expected a string in format principalType:principalName but got " + p)
 		}
 	}
-	return errors.Join(problems...)
+	return nil
 }
 
 // resources are those that the command line names.
@@ -212,11 +217,7 @@ func (o *aclsOptions) rules(kind acl.PatternType) ([]aclRules, error) {
 	}
 	var plain []acl.Operation
 	for _, text := range o.operations {
-		op, err := acl.ParseOperation(strings.TrimSpace(text))
-		if err != nil {
-			return nil, err
-		}
-		plain = append(plain, op)
+		plain = append(plain, parseOperation(text))
 	}
 	resources := o.resources(kind)
 	if len(resources) == 0 {
@@ -244,6 +245,15 @@ func (o *aclsOptions) rules(kind acl.PatternType) ([]aclRules, error) {
 		all = append(all, aclRules{r, entries})
 	}
 	return all, nil
+}
+
+// parseOperation reads an operation as Kafka's tool does, regardless of case but without anything between its words.
+func parseOperation(text string) acl.Operation {
+	op, err := acl.ParseOperation(strings.TrimSpace(text))
+	if err != nil || strings.ContainsAny(text, "_-") {
+		return acl.UnknownOperation
+	}
+	return op
 }
 
 // shortcut are the operations that --producer and --consumer stand for.
@@ -301,6 +311,9 @@ func checkOperations(t acl.ResourceType, entries []acl.Binding) error {
 	for _, b := range entries {
 		if slices.Contains(meant, b.Operation) {
 			continue
+		}
+		if b.Operation == acl.AnyOperation {
+			return illegal("operation must not be ANY")
 		}
 		names := make([]string, len(meant))
 		for i, op := range meant {
@@ -470,21 +483,18 @@ func describeACLs(ctx context.Context, cl *cluster, resource *acl.Pattern) ([]ac
 		req.ResourceType, req.ResourceName = kmsg.ACLResourceType(resource.Type), &resource.Name
 		req.ResourcePatternType = kmsg.ACLResourcePatternType(resource.Kind)
 	}
+	resp, err := ask[*kmsg.DescribeACLsResponse](ctx, cl, req)
+	if err != nil {
+		return nil, err
+	}
 	var all []acl.Binding
-	err := cl.call(ctx, func(ctx context.Context) error {
-		resp, err := req.RequestWith(ctx, cl.kgo)
-		if err != nil {
-			return err
+	for _, r := range resp.Resources {
+		p := acl.Pattern{Type: acl.ResourceType(r.ResourceType), Name: r.ResourceName, Kind: acl.PatternType(r.ResourcePatternType)}
+		for _, e := range r.ACLs {
+			all = append(all, acl.Binding{Pattern: p, Principal: e.Principal, Host: e.Host, Operation: acl.Operation(e.Operation), Permission: acl.Permission(e.PermissionType)})
 		}
-		for _, r := range resp.Resources {
-			p := acl.Pattern{Type: acl.ResourceType(r.ResourceType), Name: r.ResourceName, Kind: acl.PatternType(r.ResourcePatternType)}
-			for _, e := range r.ACLs {
-				all = append(all, acl.Binding{Pattern: p, Principal: e.Principal, Host: e.Host, Operation: acl.Operation(e.Operation), Permission: acl.Permission(e.PermissionType)})
-			}
-		}
-		return javaError(resp.ErrorCode, resp.ErrorMessage)
-	})
-	return all, err
+	}
+	return all, javaError(resp.ErrorCode, resp.ErrorMessage)
 }
 
 func createACLs(ctx context.Context, cl *cluster, rules []acl.Binding) error {
@@ -497,18 +507,16 @@ func createACLs(ctx context.Context, cl *cluster, rules []acl.Binding) error {
 		c.Operation, c.PermissionType = kmsg.ACLOperation(b.Operation), kmsg.ACLPermissionType(b.Permission)
 		req.Creations = append(req.Creations, c)
 	}
-	return cl.call(ctx, func(ctx context.Context) error {
-		resp, err := req.RequestWith(ctx, cl.kgo)
-		if err != nil {
+	resp, err := ask[*kmsg.CreateACLsResponse](ctx, cl, req)
+	if err != nil {
+		return err
+	}
+	for _, r := range resp.Results {
+		if err = javaError(r.ErrorCode, r.ErrorMessage); err != nil {
 			return err
 		}
-		for _, r := range resp.Results {
-			if err := javaError(r.ErrorCode, r.ErrorMessage); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 func deleteACLs(ctx context.Context, cl *cluster, rules aclRules) error {
@@ -530,18 +538,16 @@ func deleteACLs(ctx context.Context, cl *cluster, rules aclRules) error {
 	for i := range rules.entries {
 		add(&rules.entries[i])
 	}
-	return cl.call(ctx, func(ctx context.Context) error {
-		resp, err := req.RequestWith(ctx, cl.kgo)
-		if err != nil {
+	resp, err := ask[*kmsg.DeleteACLsResponse](ctx, cl, req)
+	if err != nil {
+		return err
+	}
+	for _, r := range resp.Results {
+		if err = javaError(r.ErrorCode, r.ErrorMessage); err != nil {
 			return err
 		}
-		for _, r := range resp.Results {
-			if err := javaError(r.ErrorCode, r.ErrorMessage); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // javaError is how Kafka's tools name an error of the cluster: the class of the exception and its text. Nil for code 0.
@@ -554,7 +560,7 @@ func javaError(code int16, message *string) error {
 	if message != nil && *message != "" {
 		text = *message
 	}
-	return fmt.Errorf("org.apache.kafka.common.errors.%s: %s", javaClass(err.Message), text)
+	return &javaException{"org.apache.kafka.common.errors." + javaClass(err.Message), text}
 }
 
 // javaClass is the exception of an error's name (Errors.java): nearly always the name in camel case.

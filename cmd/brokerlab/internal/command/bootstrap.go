@@ -26,9 +26,10 @@ const longestAnswer = 1 << 30
 
 // bootstrapOptions are the flags of every command that asks a cluster.
 type bootstrapOptions struct {
-	servers string
-	config  string
-	listKey int16 // API key of ListClientConnections; 0 is the usual one
+	servers     string
+	controllers string // instead of servers, where a command takes them
+	config      string
+	listKey     int16 // API key of ListClientConnections; 0 is the usual one
 }
 
 // addBootstrap gives c the flags --bootstrap-server, which is required, and --command-config.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/broker/admin"
 	"github.com/brokerlab/brokerlab/broker/protocol"
@@ -17,11 +18,17 @@ type cluster struct {
 	kgo     *kgo.Client
 	admin   *admin.Client
 	timeout time.Duration
+
+	controllers bool // only they are asked, and they know no topics
 }
 
 // open connects to the cluster that o names.
 func (o *bootstrapOptions) open(env Env) (*cluster, error) {
-	seeds, err := parseBootstrap(o.servers)
+	servers := o.servers
+	if servers == "" && o.controllers != "" {
+		servers = o.controllers
+	}
+	seeds, err := parseBootstrap(servers)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +60,7 @@ func (o *bootstrapOptions) open(env Env) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{cl, admin.New(cl, admin.WithKeys(keys)), config.CallTimeout}, nil
+	return &cluster{cl, admin.New(cl, admin.WithKeys(keys)), config.CallTimeout, o.servers == "" && o.controllers != ""}, nil
 }
 
 // call bounds the time of f.
@@ -65,4 +72,25 @@ func (c *cluster) call(ctx context.Context, f func(context.Context) error) error
 		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
 	return err
+}
+
+// ask sends req to whom it concerns, to a controller when only those were named, and bounds its time.
+func ask[R kmsg.Response](ctx context.Context, c *cluster, req kmsg.Request) (R, error) {
+	var answer R
+	err := c.call(ctx, func(ctx context.Context) error {
+		send := c.kgo.Request
+		if c.controllers {
+			send = c.kgo.SeedBrokers()[0].RetriableRequest
+		}
+		resp, err := send(ctx, req)
+		if err != nil {
+			return err
+		}
+		var ok bool
+		if answer, ok = resp.(R); !ok {
+			return fmt.Errorf("an answer of type %T", resp)
+		}
+		return nil
+	})
+	return answer, err
 }

@@ -17,6 +17,8 @@ type Env struct {
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
+
+	args []string // those of the command itself
 }
 
 // ExitError ends the process with a code of its own; Err may be nil where everything was said already.
@@ -40,7 +42,12 @@ func usage(text string) error { return &ExitError{Code: 2, Err: errors.New(text)
 // Run executes the command line args (args[0] is the name the binary was called by) and returns the exit code:
 // 0 done, 1 failed, 2 could not run; commands document codes of their own.
 func Run(ctx context.Context, args []string, env Env) int {
-	root := newRoot(env, filepath.Base(args[0]))
+	name := filepath.Base(args[0])
+	env.args = args[1:]
+	if _, script := scripts()[name]; !script && len(env.args) > 0 {
+		env.args = env.args[1:]
+	}
+	root := newRoot(env, name)
 	root.SetArgs(args[1:])
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -84,7 +91,7 @@ func finish(c *cobra.Command, env Env) *cobra.Command {
 
 // commands lists the subcommands: those that only talk to brokers, and those of this system.
 func commands() []func(Env) *cobra.Command {
-	return append([]func(Env) *cobra.Command{newACLs, newConnections, newFeatures, newVersion}, systemCommands()...)
+	return append([]func(Env) *cobra.Command{newACLs, newConfigs, newConnections, newFeatures, newVersion}, systemCommands()...)
 }
 
 // scripts maps the name of one of Kafka's scripts to the command that a link of that name is.
@@ -92,5 +99,7 @@ func scripts() map[string]func(Env) *cobra.Command {
 	return map[string]func(Env) *cobra.Command{
 		"kafka-acls.sh":               newACLsScript,
 		"kafka-client-connections.sh": newConnectionsScript,
+		"kafka-configs.sh":            newConfigsScript,
+		"kafka-features.sh":           newFeaturesScript,
 	}
 }
