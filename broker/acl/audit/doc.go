@@ -1,6 +1,7 @@
-// Package audit judges sets of ACLs: what in them cannot work (Lint), how exact hosts fold into ranges and back (Fold,
-// Expand), which decisions differ between two sets (Compare), and who may do what from where (Matrix).
+// Package audit answers questions about whole sets of rules: which decisions a change of them changes, what is allowed from
+// where, which rules can never do what they seem to, and how to write the same with fewer or with older hosts.
 //
-// It is pure: no I/O, no wire format. What it says of decisions it has asked of an [acl.Authorizer], at one address of each
-// kind that the rules tell apart; so it says it of all addresses.
+// Everything rests on classes. The hosts of rules cut the addresses of each family into ranges within which every decision is the
+// same, and the patterns of rules cut names likewise, so that one address a range and one name a class stand for all. Whatever
+// is concluded from classes is decided by [acl.Authorizer] itself, never by a second opinion of this package.
 package audit

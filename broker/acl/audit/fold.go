@@ -2,168 +2,225 @@ package audit
 
 import (
 	"fmt"
+	"math/big"
 	"net/netip"
-	"strconv"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
 )
 
-// group is what rules have in common that differ in their hosts only.
+// Proof is what an equality was checked with: every address at and next to an end of a host, before and after, for every group of
+// rules that differ in their host only.
+type Proof struct {
+	Groups    int
+	Addresses int
+}
+
+// group is the rules that differ in their host only.
 type group struct {
-	acl.Pattern
+	acl.Binding // without host
 
-	principal  string
-	operation  acl.Operation
-	permission acl.Permission
+	hosts []string
 }
 
-func groupOf(b acl.Binding) group {
-	return group{b.Pattern, b.Principal, b.Operation, b.Permission}
-}
-
-// groups puts rules that differ in their hosts only together, in the order in which the first of each comes.
-func groups(rules []acl.Binding) ([]group, map[group][]acl.Binding) {
-	var order []group
-	of := map[group][]acl.Binding{}
+// groups parts rules, in the order in which each group begins.
+func groups(rules []acl.Binding) []*group {
+	var order []*group
+	by := make(map[acl.Binding]*group, len(rules))
 	for _, b := range rules {
-		g := groupOf(b)
-		if _, ok := of[g]; !ok {
+		key := b
+		key.Host = ""
+		g := by[key]
+		if g == nil {
+			g = &group{Binding: key}
+			by[key] = g
 			order = append(order, g)
 		}
-		of[g] = append(of[g], b)
+		g.hosts = append(g.hosts, b.Host)
 	}
-	return order, of
+	return order
 }
 
-// Rewritten is a set of rules written anew, with the same decisions.
-type Rewritten struct {
-	Rules     []acl.Binding
-	Addresses int // boundary addresses at which old and new rules were compared, and agreed
+// Fold writes rules with the fewest hosts that cover exactly the same addresses, for each group of rules that differ in their
+// host only. A single address stays one if it was, so that nothing is written as a range that was none. Hosts that match nobody
+// stay as they are, and so do exact hosts of scopes with zones: a range would not look at the zone. The proof is of the result.
+func Fold(rules []acl.Binding, tell func(done, of int)) ([]acl.Binding, Proof, error) {
+	return rewrite(rules, tell, fold)
 }
 
-// Fold writes hosts as the fewest ranges that cover exactly the same addresses: for each principal, resource, operation
-// and permission, never one address more. What matches nobody, and exact addresses with a zone, are kept as they are. An
-// error would be a fault of Fold itself: then nothing is to be used.
-func Fold(rules []acl.Binding) (Rewritten, error) {
-	var out []acl.Binding
-	order, of := groups(rules)
-	for _, g := range order {
-		out = append(out, foldGroup(of[g])...)
-	}
-	return proved(rules, out)
-}
-
-func foldGroup(rules []acl.Binding) []acl.Binding {
-	var kept []acl.Binding
-	var ranges []netip.Prefix
-	written := map[netip.Prefix]acl.Binding{} // the first rule of each range: it stays as it is where the range does
-	seen := map[string]bool{}
-	for _, b := range rules {
-		if seen[b.Host] {
+func fold(texts []string) []string {
+	var ranges []Range
+	var kept []string
+	seen := make(map[string]struct{}, len(texts))
+	spelled := map[netip.Addr]struct{}{}
+	var zoned []netip.Addr
+	everywhere := false
+	for _, text := range texts {
+		if _, twice := seen[text]; twice {
 			continue
 		}
-		seen[b.Host] = true
-		r := reachOf(b.Host)
-		if r.none() || r.any || r.zone != "" || r.prefix.Addr().IsUnspecified() && r.prefix.IsSingleIP() {
-			kept = append(kept, b)
-			continue
-		}
-		ranges = append(ranges, r.prefix)
-		if _, ok := written[r.prefix]; !ok {
-			written[r.prefix] = b
+		seen[text] = struct{}{}
+		switch h := parseHost(text); {
+		case h.kind == everyone:
+			everywhere = true
+		case h.kind == nobody:
+			kept = append(kept, text)
+		case h.kind == exact && hasZones(h.addr):
+			zoned = append(zoned, h.addr)
+		default:
+			if h.kind == exact {
+				spelled[h.addr] = struct{}{}
+			}
+			ranges = append(ranges, rangeOf(h.prefix))
 		}
 	}
-	if seen[acl.AnyHost] { // every range is covered already
-		return kept
+	if everywhere {
+		return append([]string{acl.AnyHost}, kept...)
 	}
-	for _, p := range aggregate(ranges) {
-		b, ok := written[p]
-		if !ok {
-			b = rules[0]
-			b.Host = p.String()
+	ranges = union(ranges)
+	var hosts []string
+	for _, r := range ranges {
+		for _, p := range r.Prefixes() {
+			text := p.String()
+			if _, ok := spelled[p.Addr()]; ok && p.IsSingleIP() {
+				text = acl.HostText(p.Addr())
+			}
+			hosts = append(hosts, text)
 		}
-		kept = append(kept, b)
 	}
-	return kept
+	for _, a := range zoned {
+		if !within(ranges, a.WithZone("")) {
+			hosts = append(hosts, acl.HostText(a))
+		}
+	}
+	return append(hosts, kept...)
 }
 
-// Expand writes ranges as the exact hosts in them, as Java prints them: for clusters below metadata.version 4.4-IV1, which
-// know no ranges. It refuses to make more than limit rules, naming each range that alone is too wide.
-func Expand(rules []acl.Binding, limit int) (Rewritten, error) {
-	total := 0
-	for _, b := range rules {
-		n := 1
-		if r := reachOf(b.Host); acl.IsCIDR(b.Host) && !r.none() {
-			host := r.prefix.Addr().BitLen() - r.prefix.Bits()
-			if host >= 31 || 1<<host > limit {
-				return Rewritten{}, fmt.Errorf("%s alone would be 2^%d rules, more than %d: %s", b.Host, host, limit, b)
-			}
-			n = 1 << host
-		}
-		if total += n; total > limit {
-			return Rewritten{}, fmt.Errorf("would be more than %d rules, from this one on: %s", limit, b)
+func within(ranges []Range, a netip.Addr) bool {
+	for _, r := range ranges {
+		if r.First.BitLen() == a.BitLen() && r.First.Compare(a) <= 0 && a.Compare(r.Last) <= 0 {
+			return true
 		}
 	}
-	var out []acl.Binding
-	seen := make(map[acl.Binding]bool, total)
-	add := func(b acl.Binding) {
-		if !seen[b] {
-			seen[b] = true
-			out = append(out, b)
-		}
-	}
-	for _, b := range rules {
-		r := reachOf(b.Host)
-		if !acl.IsCIDR(b.Host) || r.none() {
-			add(b)
-			continue
-		}
-		for a := r.prefix.Addr(); a.IsValid() && r.prefix.Contains(a); a = a.Next() {
-			b.Host = acl.HostText(a)
-			add(b)
-		}
-	}
-	return proved(rules, out)
+	return false
 }
 
-// proved compares two sets of rules at every boundary address of both, group by group, asking the authorizer's own index.
-// Between boundaries nothing can change, so sets that agree there agree everywhere.
-func proved(before, after []acl.Binding) (Rewritten, error) {
-	order, old := groups(before)
-	_, fresh := groups(after)
-	if len(fresh) > len(old) {
-		return Rewritten{}, fmt.Errorf("%d kinds of rules became %d", len(old), len(fresh))
-	}
-	ask := func(of map[group][]acl.Binding) *acl.Authorizer {
-		index := acl.NewIndex()
-		var all []acl.Binding
-		for i, g := range order {
-			for _, b := range of[g] {
-				b.Pattern = acl.Pattern{Type: acl.Topic, Name: "group " + strconv.Itoa(i), Kind: acl.Literal}
-				b.Principal, b.Operation, b.Permission = acl.Everybody, acl.All, acl.Allow
-				all = append(all, b)
+// Expand writes every range as the exact hosts in it, for clusters below 4.4-IV1, which may not be given ranges. It refuses more
+// than limit rules, ranges in scopes with zones (an exact host there has to name the zone) and ranges that cannot be parsed. The
+// proof is of the result.
+func Expand(rules []acl.Binding, limit int, tell func(done, of int)) ([]acl.Binding, Proof, error) {
+	total := new(big.Int)
+	for _, b := range rules {
+		n := big.NewInt(1)
+		if acl.IsCIDR(b.Host) {
+			p, err := acl.ParseCIDR(b.Host)
+			if err != nil {
+				return nil, Proof{}, fmt.Errorf("%s: the host %q is no range, and nothing else that an older cluster takes: %w", b, b.Host, err)
+			}
+			n.Lsh(n, uint(p.Addr().BitLen()-p.Bits()))
+			if p.Overlaps(netip.MustParsePrefix("fe80::/10")) || p.Overlaps(netip.MustParsePrefix("fec0::/10")) {
+				return nil, Proof{}, fmt.Errorf("%s: the range %s has addresses that clients have with a zone, which exact hosts would have to name", b, b.Host)
 			}
 		}
-		index.Add(all...)
-		return &acl.Authorizer{Index: index}
+		if total.Add(total, n).Cmp(big.NewInt(int64(limit))) > 0 {
+			return nil, Proof{}, fmt.Errorf("%s: with the %s addresses of %s there would be more than %d rules", b, n, b.Host, limit)
+		}
 	}
-	a, b := ask(old), ask(fresh)
-	count := 0
-	for i, g := range order {
-		var hosts []string
-		for _, r := range old[g] {
-			hosts = append(hosts, r.Host)
+	return rewrite(rules, tell, expand)
+}
+
+func expand(texts []string) []string {
+	var hosts []string
+	seen := map[string]struct{}{}
+	add := func(text string) {
+		if _, twice := seen[text]; !twice {
+			seen[text] = struct{}{}
+			hosts = append(hosts, text)
 		}
-		for _, r := range fresh[g] {
-			hosts = append(hosts, r.Host)
+	}
+	for _, text := range texts {
+		h := parseHost(text)
+		if h.kind != ranged {
+			add(text)
+			continue
 		}
-		for _, client := range witnesses(hosts) {
-			q := acl.Query{Principal: "User:x", Client: client, Operation: acl.Read, Type: acl.Topic, Name: "group " + strconv.Itoa(i)}
-			if a.Authorize(q) != b.Authorize(q) {
-				return Rewritten{}, fmt.Errorf("the rules differ at %s: %s", acl.HostText(client), old[g][0])
+		last := lastOf(h.prefix)
+		for a := h.prefix.Addr(); ; a = a.Next() {
+			add(acl.HostText(a))
+			if a == last {
+				break
 			}
-			count++
 		}
 	}
-	return Rewritten{after, count}, nil
+	return hosts
+}
+
+// rewrite gives each group new hosts and proves that they cover the same.
+func rewrite(rules []acl.Binding, tell func(done, of int), hosts func([]string) []string) ([]acl.Binding, Proof, error) {
+	var all []acl.Binding
+	var proof Proof
+	parts := groups(rules)
+	for i, g := range parts {
+		if tell != nil && i%100 == 0 {
+			tell(i, len(parts))
+		}
+		after := hosts(g.hosts)
+		n, err := equal(g.hosts, after)
+		if err != nil {
+			return nil, proof, fmt.Errorf("%s: %w", g.Binding, err)
+		}
+		proof.Groups++
+		proof.Addresses += n
+		for _, h := range after {
+			b := g.Binding
+			b.Host = h
+			all = append(all, b)
+		}
+	}
+	return all, proof, nil
+}
+
+// equal asks the authorizer about every address at and next to an end of a host, whether it is covered before and after.
+func equal(before, after []string) (asked int, err error) {
+	r := acl.Binding{Pattern: acl.Pattern{Type: acl.Topic, Name: "t", Kind: acl.Literal}, Principal: "User:u", Operation: acl.Read, Permission: acl.Allow}
+	decide := func(texts []string) *acl.Authorizer {
+		p := Policy{Rules: make([]acl.Binding, len(texts))}
+		for i, text := range texts {
+			p.Rules[i] = r
+			p.Rules[i].Host = text
+		}
+		return p.Authorizer()
+	}
+	a, b := decide(before), decide(after)
+	ends := endsOf(before, after)
+	for client := range ends {
+		q := acl.Query{Principal: r.Principal, Client: client, Operation: r.Operation, Type: r.Type, Name: r.Name}
+		if was, is := a.Authorize(q), b.Authorize(q); was != is {
+			return 0, fmt.Errorf("the rewritten hosts differ: %s was covered: %t, is: %t", acl.HostText(client), was, is)
+		}
+	}
+	return len(ends), nil
+}
+
+// endsOf collects the addresses at and next to the ends of hosts.
+func endsOf(lists ...[]string) map[netip.Addr]struct{} {
+	ends := map[netip.Addr]struct{}{netip.IPv4Unspecified(): {}, netip.IPv6Unspecified(): {}}
+	for _, texts := range lists {
+		for _, text := range texts {
+			h := parseHost(text)
+			if h.kind != exact && h.kind != ranged {
+				continue
+			}
+			first, last := h.prefix.Addr(), lastOf(h.prefix)
+			for _, end := range []netip.Addr{first, last, first.Prev(), last.Next(), h.addr} {
+				if !end.IsValid() || end.Is4In6() {
+					continue
+				}
+				ends[end] = struct{}{}
+				if hasZones(end) {
+					ends[end.WithZone(otherZone)] = struct{}{}
+				}
+			}
+		}
+	}
+	return ends
 }
