@@ -3,7 +3,9 @@ package command
 import "github.com/spf13/cobra"
 
 // aclsCommands lists the subcommands of brokerlab acls.
-func aclsCommands() []func(Env) *cobra.Command { return nil }
+func aclsCommands() []func(Env) *cobra.Command {
+	return []func(Env) *cobra.Command{newACLsExplain}
+}
 
 // newACLs is kafka-acls.sh under brokerlab's name, and the parent of what Kafka has no tool for.
 func newACLs(env Env) *cobra.Command {
