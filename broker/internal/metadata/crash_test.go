@@ -18,6 +18,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
 )
 
 // childEnv names the folder in which a child of the tests appends until it is killed; its output is a line for each
@@ -54,7 +56,8 @@ func child(dir string, stdout io.Writer) {
 		wg.Go(func() {
 			for i := 0; ; i++ {
 				name, value := fmt.Sprintf("w%d-%d", w, i), strings.Repeat("v", 100)
-				err := s.Append(context.Background(), SetConfig{Resource: Resource{Type: ResourceBroker}, Name: name, Value: &value})
+				err := s.Append(context.Background(),
+					SetConfig{Resource: Resource{Type: ResourceBroker}, Name: name, Value: &value}, AddACL{Binding: childRule(name)})
 				out.Lock()
 				if err != nil {
 					say(stdout, "refused", strconv.Quote(err.Error()))
@@ -77,6 +80,27 @@ func child(dir string, stdout io.Writer) {
 		return
 	}
 	say(stdout, "acked", value)
+}
+
+// childRule is the rule that a child adds in the same change as the config of a name.
+func childRule(name string) acl.Binding {
+	rule := rangeRule("10.0.0.5/8")
+	rule.Name = name
+	return rule
+}
+
+// sameChange checks that of each change of a child both records are there, or neither.
+func sameChange(t *testing.T, s *Store) {
+	t.Helper()
+	configs, rules := s.Image().Configs(Resource{Type: ResourceBroker}), s.ACLs()
+	if rules.Len() != len(configs) {
+		t.Errorf("%d rules and %d configs, want as many", rules.Len(), len(configs))
+	}
+	for name := range configs {
+		if !rules.Has(childRule(name)) {
+			t.Errorf("config %s is there without its rule", name)
+		}
+	}
 }
 
 // say prints a line for the parent; when the parent is gone there is nobody to tell.
@@ -129,6 +153,7 @@ func TestAcknowledgedChangesSurviveKill(t *testing.T) {
 				t.Errorf("round %d: %s was acknowledged and is gone", round, name)
 			}
 		}
+		sameChange(t, s)
 		if err := s.Append(t.Context(), alice()); err != nil {
 			t.Errorf("round %d: Append() after a kill = %v", round, err)
 		}
@@ -160,6 +185,7 @@ func TestKillAtAnyMomentLeavesALogThatOpens(t *testing.T) {
 		if n := len(s.Image().Configs(Resource{Type: ResourceBroker})); n < acked || s.Image().Feature(MetadataVersion) == 0 {
 			t.Errorf("after a kill at %v: %d of %d changes, metadata.version %d", after, n, acked, s.Image().Feature(MetadataVersion))
 		}
+		sameChange(t, s)
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
