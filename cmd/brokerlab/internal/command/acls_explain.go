@@ -46,8 +46,9 @@ Needs DESCRIBE on the cluster, if it is asked. Exit status: 0 allowed (of a batc
 cannot be read.`,
 		Example: `  brokerlab acls explain --acls examples/acls/acls.txt \
     --principal User:billing --host 10.20.30.7 --operation Read --topic orders
-  brokerlab acls explain --acls examples/acls/acls.txt --properties examples/acls/server.properties \
-    --principal CN=billing,OU=Services,O=Example --host 2001:db8:20:30::7 --operation Describe --topic audit-1
+  brokerlab acls explain --acls examples/acls/acls.txt \
+    --properties examples/acls/server.properties --principal CN=billing,OU=Services,O=Example \
+    --host 2001:db8:20:30::7 --operation Describe --topic audit-1
   brokerlab acls explain --acls examples/acls/acls.txt --batch examples/acls/questions.csv || true`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), env) },
