@@ -15,7 +15,7 @@ func ReadRules(path string) ([]acl.Binding, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read rules: %w", err)
 	}
-	defer file.Close() //nolint:errcheck // it is only read
+	defer file.Close()  //nolint:errcheck // it is only read
 	const enough = 4096 // to know a format by
 	in := bufio.NewReaderSize(file, enough)
 	head, _ := in.Peek(enough) // shorter at the end, and Read has any error

@@ -330,7 +330,7 @@ func aclRowOf(b acl.Binding) aclRow {
 func explanationOf(q acl.Query, e acl.Explanation) jsonExplanation {
 	j := jsonExplanation{
 		Principal: q.Principal, Address: acl.HostText(q.Client), Operation: q.Operation.String(), ResourceType: q.Type.String(), ResourceName: q.Name,
-		Allowed: e.Allowed, Rule: e.Reason.String(), More: e.More,
+		Allowed: e.Allowed, Rule: e.String(), More: e.More,
 	}
 	if e.Deciding != nil {
 		row := aclRowOf(*e.Deciding)

@@ -45,7 +45,7 @@ Needs DESCRIBE on the cluster, if it is asked. Exit status: 0 written, 1 a rule 
 }
 
 func (o *exportOptions) run(ctx context.Context, env Env) error {
-	to := aclfile.Format(o.to)
+	var to aclfile.Format
 	var err error
 	switch {
 	case o.to != "":
@@ -63,7 +63,8 @@ func (o *exportOptions) run(ctx context.Context, env Env) error {
 		return err
 	}
 	var text bytes.Buffer
-	if err = aclfile.Write(&text, to, unique(loaded.rules)); err != nil {
+	err = aclfile.Write(&text, to, unique(loaded.rules))
+	if err != nil {
 		return err
 	}
 	if o.output == "" {
