@@ -49,7 +49,8 @@ func (g *group) median() (d time.Duration, ok bool) {
 func addGrouping(c *cobra.Command, o *connectionsOptions, groupBy string) {
 	f := c.Flags()
 	f.StringVar(&o.groupBy, "group-by", groupBy, "count by `WHAT`: principal, subnet, software or listener, the fullest first")
-	f.StringVar(&o.subnetPrefix, "subnet-prefix", "24,64", "`bits` of a subnet with --group-by subnet: of IPv4, then of IPv6")
+	f.StringVar(&o.subnetPrefix, "subnet-prefix", "", "`bits` of a subnet with --group-by subnet: of IPv4, then of IPv6\n"+
+		"(default the subnets of the lab, where the bootstrap is a lab's; else 24,64)")
 }
 
 // grouping reads --group-by and --subnet-prefix into the function that names a connection's group.
@@ -71,6 +72,10 @@ func (o *connectionsOptions) grouping() (func(*admin.ClientConnection) string, e
 		return nil, fmt.Errorf("--group-by: %q is none of principal, subnet, software, listener", o.groupBy)
 	}
 	bits := [2]int{prefixBits4, prefixBits6}
+	if o.subnetPrefix == "" {
+		known := labSubnets(o.servers)
+		return func(r *admin.ClientConnection) string { return subnetIn(r.ClientAddress, known, bits) }, nil
+	}
 	parts := strings.Split(o.subnetPrefix, ",")
 	if len(parts) > len(bits) {
 		return nil, fmt.Errorf("--subnet-prefix: %q is more than a number of bits for IPv4 and one for IPv6", o.subnetPrefix)
@@ -84,6 +89,27 @@ func (o *connectionsOptions) grouping() (func(*admin.ClientConnection) string, e
 		bits[i] = n
 	}
 	return func(r *admin.ClientConnection) string { return subnetOf(r.ClientAddress, bits) }, nil
+}
+
+// labSubnet is a client subnet of a lab.
+type labSubnet struct {
+	name     string
+	prefixes []netip.Prefix
+}
+
+// subnetIn is the prefix and name of the lab's subnet that an address is in, else as subnetOf.
+func subnetIn(address string, known []labSubnet, bits [2]int) string {
+	if a, err := netip.ParseAddr(address); err == nil {
+		a = a.Unmap().WithZone("")
+		for _, s := range known {
+			for _, p := range s.prefixes {
+				if p.Contains(a) {
+					return p.String() + " " + s.name
+				}
+			}
+		}
+	}
+	return subnetOf(address, bits)
 }
 
 // subnetOf is the prefix that an address is in; what is no address is its own.
