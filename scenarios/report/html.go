@@ -23,6 +23,7 @@ func (r *Report) HTML() ([]byte, error) {
 		"seconds":  seconds,
 		"time":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"share":    r.share,
+		"word":     State.word,
 		"suites":   r.suites,
 		"broken":   r.broken,
 	}).Parse(page)

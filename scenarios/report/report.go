@@ -64,6 +64,18 @@ const (
 	Skipped State = "skipped"
 )
 
+// word is what people read of a state: promises are kept or broken.
+func (s State) word() string {
+	switch s {
+	case Passed:
+		return "kept"
+	case Failed:
+		return "broken"
+	case Skipped:
+	}
+	return string(s)
+}
+
 // Spec is one promise.
 type Spec struct {
 	Suite     string     `json:"suite"` // see [SuiteOf]

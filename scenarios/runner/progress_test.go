@@ -26,3 +26,20 @@ func TestOffATerminalAPromiseIsNamedOnlyOnceItTakesLong(t *testing.T) {
 		t.Errorf("printed %q, want %q", got, want)
 	}
 }
+
+func TestLinesOfPromisesFitTheScreen(t *testing.T) {
+	word := strings.Repeat("ü", 24)
+	long := strings.Repeat("x", 150)
+	for _, tt := range []struct{ line, want string }{
+		{"short", "short"},
+		{strings.Repeat("é", lineWidth), strings.Repeat("é", lineWidth)},
+		{strings.Join([]string{word, word, word, word, "e"}, " "), strings.Join([]string{word, word, word, word}, " ") + "\n      e"},
+		{long + " end", long + "\n      end"},
+		{"✗ [1/2] " + long, "✗ [1/2]\n      " + long},
+		{margin + long, margin + long},
+	} {
+		if got := fold(tt.line); got != tt.want {
+			t.Errorf("fold(%q) = %q, want %q", tt.line, got, tt.want)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/ginkgo/v2/formatter"
@@ -318,7 +319,7 @@ func (p *progress) still(name string, spent time.Duration) {
 		defer p.mu.Unlock()
 		_, _ = fmt.Fprintf(p.out, "\r\x1b[K… [%d/%d] %s %s", p.number+1, p.total, name, spent.Round(time.Second))
 	case spent > 0:
-		p.print("… %s: %s so far\n", name, spent.Round(time.Second))
+		p.print("%s\n", fold(fmt.Sprintf("… %s: %s so far", name, spent.Round(time.Second))))
 	}
 }
 
@@ -352,7 +353,8 @@ func (p *progress) end(s ginkgo.SpecReport) {
 	if suite := report.SuiteOf(&s); suite != "" {
 		name = suite + ": " + name
 	}
-	p.print("%s [%d/%d] %s (%s)\n%s", mark, p.number, p.total, name, s.RunTime.Round(10*time.Millisecond), rest)
+	line := fmt.Sprintf("%s [%d/%d] %s (%s)", mark, p.number, p.total, name, s.RunTime.Round(10*time.Millisecond))
+	p.print("%s\n%s", fold(line), rest)
 }
 
 // indent shortens a message to what a terminal can bear; the report has all of it.
@@ -362,7 +364,49 @@ func indent(message string) string {
 	if len(lines) > most {
 		lines = append(lines[:most], fmt.Sprintf("… %d more lines in the report", len(lines)-most))
 	}
-	return "      " + strings.Join(lines, "\n      ") + "\n"
+	for i, line := range lines {
+		lines[i] = fold(margin + line)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// What is printed of a promise is at most lineWidth wide, and all below its first line is set in by margin.
+const (
+	lineWidth = 100
+	margin    = "      "
+)
+
+// fold breaks a line that is too wide between words; what follows is set in. A word that is too wide by itself stays whole, so
+// that it can be copied.
+func fold(line string) string {
+	var done strings.Builder
+	for utf8.RuneCountInString(line) > lineWidth {
+		at := breakAt(line)
+		if at < 0 {
+			break
+		}
+		done.WriteString(line[:at] + "\n")
+		line = margin + line[at+1:]
+	}
+	return done.String() + line
+}
+
+// breakAt is the last space at which a line fits, else the first there is; -1 without one.
+func breakAt(line string) int {
+	at, column := -1, 0
+	for i, r := range line {
+		if r == ' ' && column >= len(margin) {
+			if column > lineWidth && at >= 0 {
+				return at
+			}
+			at = i
+			if column > lineWidth {
+				return at
+			}
+		}
+		column++
+	}
+	return at
 }
 
 // ErrInterrupted is returned by [Verdict] for a run that somebody ended.

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -149,15 +149,29 @@ func runSuites(ctx context.Context, env Env, suites []string, o *runOptions) err
 	return nil
 }
 
+// printPromises prints a row for each promise; long names go on below their beginning.
 func printPromises(w io.Writer, promises []runner.Promise) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	suiteWidth := 0
 	for _, p := range promises {
-		if _, err := fmt.Fprintf(t, "%s\t%s\n", p.Suite, p.Name); err != nil {
-			return err
+		suiteWidth = max(suiteWidth, utf8.RuneCountInString(p.Suite)+columnGap)
+	}
+	var rows [][]string
+	for _, p := range promises {
+		for i, line := range strings.Split(fold(p.Name, summaryWidth-suiteWidth), "\n") {
+			if i > 0 {
+				p.Suite = ""
+			}
+			rows = append(rows, []string{p.Suite, line})
 		}
 	}
-	return t.Flush()
+	var text strings.Builder
+	columns(&text, rows, 0)
+	_, err := io.WriteString(w, text.String())
+	return err
 }
+
+// columnGap is the space between two columns.
+const columnGap = 2
 
 // summaryWidth is how wide the summary of a run is at most, and figuresShown how many promises it shows the figures of.
 const (
