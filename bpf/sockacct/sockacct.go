@@ -46,7 +46,7 @@ type Options struct {
 	// hierarchy, as [Cgroup2] finds it.
 	Cgroup string
 
-	// NoSeeding leaves out the program that counts connections which were there before; it needs Linux 6.13 or so.
+	// NoSeeding leaves out the program that counts connections which were there before; it needs Linux 6.12.
 	NoSeeding bool
 	// NoListing leaves out the program that lists single connections.
 	NoListing bool

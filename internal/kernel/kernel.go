@@ -65,7 +65,7 @@ func table() []row {
 		{Accounting, "exact counts, TLS told from plaintext, the proof of a limit", getPrivileges, probeAccounting, bpf},
 		{
 			Seeding, "counting connections that were there before the programs (brokers and labs attach before they listen)",
-			"run as root on Linux 6.13 or later", probeSeeding, bpf,
+			"run as root on Linux 6.12 or later", probeSeeding, bpf,
 		},
 		{Listing, "single connections with bytes and round-trip times", getPrivileges, probeListing, bpf},
 		{Namespaces, "labs", "run as root (CAP_SYS_ADMIN), on a kernel with CONFIG_NET_NS", probeNamespaces, []capability{capSysAdmin}},
