@@ -38,7 +38,8 @@ func fetch() through[*kmsg.FetchRequest, *kmsg.FetchResponse] {
 				return q.permit(req, right{acl.Read, acl.Topic, "Topics"})
 			}
 			if !q.may(acl.ClusterAction, acl.Cluster, acl.ClusterName) {
-				q.refuseFor(req, acl.Topic)
+				q.refused = append(q.refused, refusedParts(req, kerr.TopicAuthorizationFailed.Code, ""))
+				q.answer(emptyResponse(req))
 				return false
 			}
 			return true

@@ -73,7 +73,7 @@ func (q *call) hideTopics(req *kmsg.MetadataRequest, resp *kmsg.MetadataResponse
 				refused.Topic = t.Topic
 			}
 			t = refused
-		case create && t.ErrorCode == kerr.UnknownTopicOrPartition.Code && validTopicName(*t.Topic):
+		case create && (t.ErrorCode == kerr.UnknownTopicOrPartition.Code || t.ErrorCode == kerr.InvalidTopicException.Code):
 			if !q.mayQuietly(acl.Create, acl.Cluster, acl.ClusterName) && !q.may(acl.Create, acl.Topic, *t.Topic) {
 				t.ErrorCode = kerr.TopicAuthorizationFailed.Code
 			}
@@ -97,7 +97,7 @@ func (q *call) completeMetadata(req *kmsg.MetadataRequest, resp *kmsg.MetadataRe
 			t.ErrorCode = kerr.InvalidTopicException.Code
 		}
 		t.AuthorizedOperations = notAsked
-		if t.Topic != nil && t.ErrorCode == 0 {
+		if t.Topic != nil && (t.ErrorCode == 0 || t.ErrorCode == kerr.UnknownTopicOrPartition.Code) {
 			t.AuthorizedOperations = q.operations(req.IncludeTopicAuthorizedOperations, acl.Topic, *t.Topic)
 		}
 	}

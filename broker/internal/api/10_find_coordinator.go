@@ -43,10 +43,19 @@ func findCoordinator() through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinat
 			}
 			if q.header.Version < 4 {
 				place(resp.ErrorCode, &resp.NodeID, &resp.Host, &resp.Port)
+				if resp.ErrorCode == 0 {
+					resp.ErrorMessage = nonEmpty("NONE")
+				}
 			}
 			for i := range resp.Coordinators {
 				c := &resp.Coordinators[i]
 				place(c.ErrorCode, &c.NodeID, &c.Host, &c.Port)
+				if c.ErrorMessage == nil {
+					c.ErrorMessage = new(string)
+				}
+				if c.ErrorMessage == nil {
+					c.ErrorMessage = new(string)
+				}
 			}
 		},
 	}

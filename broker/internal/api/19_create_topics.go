@@ -1,6 +1,8 @@
 package api
 
 import (
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -16,6 +18,9 @@ func createTopics() through[*kmsg.CreateTopicsRequest, *kmsg.CreateTopicsRespons
 	return through[*kmsg.CreateTopicsRequest, *kmsg.CreateTopicsResponse]{
 		topics: []string{"Topics.Topic"},
 		permit: func(q *call, req *kmsg.CreateTopicsRequest) bool {
+			if !q.uniqueTopics(req) {
+				return false
+			}
 			return q.mayQuietly(acl.Create, acl.Cluster, acl.ClusterName) || q.permit(req, right{acl.Create, acl.Topic, "Topics"})
 		},
 		after: func(q *call, req *kmsg.CreateTopicsRequest, resp *kmsg.CreateTopicsResponse) {
@@ -38,6 +43,35 @@ func createTopics() through[*kmsg.CreateTopicsRequest, *kmsg.CreateTopicsRespons
 			}
 		},
 	}
+}
+
+// uniqueTopics takes the names out of a request that it has twice, and tells whether any is left. Kafka refuses them whoever asks.
+func (q *call) uniqueTopics(req *kmsg.CreateTopicsRequest) bool {
+	count := map[string]int{}
+	for i := range req.Topics {
+		count[req.Topics[i].Topic]++
+	}
+	refused := kmsg.NewPtrCreateTopicsResponse()
+	asked := len(req.Topics)
+	req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.CreateTopicsRequestTopic) bool {
+		twice := count[t.Topic] != 1
+		if count[t.Topic] > 1 {
+			r := kmsg.NewCreateTopicsResponseTopic()
+			r.Topic, r.ErrorCode, r.ErrorMessage = t.Topic, kerr.InvalidRequest.Code, nonEmpty("Duplicate topic name.")
+			r.NumPartitions, r.ReplicationFactor = -1, -1
+			refused.Topics = append(refused.Topics, r)
+			count[t.Topic] = 0
+		}
+		return twice
+	})
+	if len(refused.Topics) > 0 {
+		q.refused = append(q.refused, refused)
+	}
+	if asked > 0 && len(req.Topics) == 0 {
+		q.answer(emptyResponse(req))
+		return false
+	}
+	return true
 }
 
 // ofNew lists the configs of a topic that was made with those given.

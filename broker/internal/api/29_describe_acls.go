@@ -29,7 +29,7 @@ func describeACLs(_ context.Context, q *call, req *kmsg.DescribeACLsRequest) (*k
 		return nil, errUnreadable
 	}
 	if !q.may(acl.Describe, acl.Cluster, acl.ClusterName) {
-		return nil, kerr.ClusterAuthorizationFailed
+		return nil, errNotOfCluster()
 	}
 	resp.ErrorMessage = new(string)
 	resources := map[acl.Pattern]int{}

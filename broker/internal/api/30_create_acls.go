@@ -42,7 +42,7 @@ func createACLs(ctx context.Context, q *call, req *kmsg.CreateACLsRequest) (*kms
 		}
 	}
 	if !q.may(acl.Alter, acl.Cluster, acl.ClusterName) {
-		return nil, kerr.ClusterAuthorizationFailed
+		return nil, errNotOfCluster()
 	}
 	refused := make([]*acl.Refusal, len(rules))
 	added := 0

@@ -40,7 +40,7 @@ func deleteACLs(ctx context.Context, q *call, req *kmsg.DeleteACLsRequest) (*kms
 		}
 	}
 	if !q.may(acl.Alter, acl.Cluster, acl.ClusterName) {
-		return nil, kerr.ClusterAuthorizationFailed
+		return nil, errNotOfCluster()
 	}
 	gone := map[acl.Binding]bool{}
 	err := q.server.o.Metadata.Update(ctx, func(*metadata.Image) ([]metadata.Record, error) {

@@ -1,7 +1,7 @@
 package api
 
 import (
-	"strconv"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -19,12 +19,15 @@ func describeConfigs(q *call, req *kmsg.DescribeConfigsRequest) {
 	resp.Resources = make([]kmsg.DescribeConfigsResponseResource, len(req.Resources))
 	ask := *req
 	ask.Resources = nil
+	if slices.ContainsFunc(req.Resources, func(r kmsg.DescribeConfigsRequestResource) bool { return !describable(r.ResourceType) }) {
+		q.refuse(req, kerr.InvalidRequest, malformed)
+		return
+	}
 	var places []int // in the answer, of the resources that the data plane describes
 	for i := range req.Resources {
 		r := &req.Resources[i]
-		// Nothing tells whether a resource is there before it is authorized. Only a broker's name that is no number is told to
-		// anyone.
-		if kind, name := protectedBy(r.ResourceType, r.ResourceName); !q.unreadable(r) && !q.may(acl.DescribeConfigs, kind, name) {
+		// Nothing tells whether a resource is there before it is authorized.
+		if kind, name := protectedBy(r.ResourceType, r.ResourceName); !q.may(acl.DescribeConfigs, kind, name) {
 			out := &resp.Resources[i]
 			*out = kmsg.NewDescribeConfigsResponseResource()
 			out.ResourceType, out.ResourceName, out.ErrorCode = r.ResourceType, r.ResourceName, denial(kind).Code
@@ -56,16 +59,18 @@ func describeConfigs(q *call, req *kmsg.DescribeConfigsRequest) {
 	})
 }
 
-// unreadable tells of a broker's name that is no number, and of a type that there is not.
-func (*call) unreadable(r *kmsg.DescribeConfigsRequestResource) bool {
-	switch r.ResourceType {
-	case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
-		_, err := strconv.ParseInt(r.ResourceName, 10, 32)
-		return err != nil && r.ResourceName != ""
-	case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics:
-		return false
-	default:
+// malformed is what Kafka says of a whole request when a resource of it is of a type that cannot be described.
+const malformed = "This most likely occurs because of a request being malformed by the client library or the message was sent to an " +
+	"incompatible broker. See the broker logs for more details."
+
+// describable tells whether resources of a type have configs.
+func describable(kind kmsg.ConfigResourceType) bool {
+	switch kind {
+	case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics,
+		kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
 		return true
+	default:
+		return false
 	}
 }
 

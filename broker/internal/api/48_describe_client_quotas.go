@@ -23,6 +23,7 @@ func describeClientQuotas(_ context.Context, q *call, req *kmsg.DescribeClientQu
 		return resp, nil
 	}
 	resp.Entries = []kmsg.DescribeClientQuotasResponseEntry{} // null is for an error
+	resp.ErrorMessage = new(string)
 	for _, quota := range q.server.o.Metadata.Image().Quotas() {
 		if !matchQuota(req, quota.Entity) {
 			continue

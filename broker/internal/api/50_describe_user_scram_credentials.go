@@ -33,6 +33,7 @@ func scramMechanism(number int8) string {
 // Differs from Kafka: nothing known.
 func describeUserSCRAMCredentials(_ context.Context, q *call, req *kmsg.DescribeUserSCRAMCredentialsRequest) (*kmsg.DescribeUserSCRAMCredentialsResponse, error) {
 	resp := kmsg.NewPtrDescribeUserSCRAMCredentialsResponse()
+	resp.ErrorMessage = new(string)
 	image := q.server.o.Metadata.Image()
 	asked := map[string]int{}
 	users := make([]string, 0, len(req.Users))

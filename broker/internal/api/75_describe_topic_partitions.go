@@ -3,6 +3,7 @@ package api
 import (
 	"slices"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
@@ -24,7 +25,7 @@ func describeTopicPartitions() through[*kmsg.DescribeTopicPartitionsRequest, *km
 				return t.Topic != nil && !q.mayQuietly(acl.Describe, acl.Topic, *t.Topic)
 			})
 			for i := range resp.Topics {
-				if t := &resp.Topics[i]; t.Topic != nil && t.ErrorCode == 0 {
+				if t := &resp.Topics[i]; t.Topic != nil && (t.ErrorCode == 0 || t.ErrorCode == kerr.UnknownTopicOrPartition.Code) {
 					t.AuthorizedOperations = q.operations(true, acl.Topic, *t.Topic)
 				}
 			}

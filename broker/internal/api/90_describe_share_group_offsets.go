@@ -20,9 +20,11 @@ func describeShareGroupOffsets() through[*kmsg.DescribeShareGroupOffsetsRequest,
 			for i := range resp.Groups {
 				for j := range resp.Groups[i].Topics {
 					if t := &resp.Groups[i].Topics[j]; !q.may(acl.Describe, acl.Topic, t.Topic) {
+						t.TopicID = [16]byte{}
 						for k := range t.Partitions {
 							refused := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopicPartition()
 							refused.Partition, refused.ErrorCode = t.Partitions[k].Partition, kerr.TopicAuthorizationFailed.Code
+							refused.StartOffset, refused.ErrorMessage = -1, new(denialText(acl.Topic))
 							t.Partitions[k] = refused
 						}
 					}

@@ -97,6 +97,9 @@ func (a *alteration) admit() []int {
 		// What precheck says is told to anyone, all that follows to those who may.
 		if kind, name := protectedBy(r.kind, r.name); !a.call.may(acl.AlterConfigs, kind, name) {
 			r.code = denial(kind).Code
+			if r.kind != kmsg.ConfigResourceTypeBroker && r.kind != kmsg.ConfigResourceTypeBrokerLogger {
+				r.message = nonEmpty(denialText(kind)) // Kafka's controller says it, its brokers do not
+			}
 			continue
 		}
 		switch r.kind {

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
+	"github.com/brokerlab/brokerlab/broker/internal/engine"
 )
 
 // levelTrace is the level of decisions that only filter an answer or pick a branch; Kafka logs them as TRACE.
@@ -54,7 +55,7 @@ func (q *call) permit(req kmsg.Request, rights ...right) (ok bool) {
 		if parted == nil {
 			continue
 		}
-		q.refused = append(q.refused, errorResponse(parted, denial(r.kind).Code, ""))
+		q.refused = append(q.refused, refusedParts(parted, denial(r.kind).Code, q.partText(r.kind)))
 		if field.Len() == 0 {
 			q.answer(emptyResponse(req))
 			return false
@@ -74,24 +75,29 @@ func emptyResponse(req kmsg.Request) kmsg.Response {
 
 // part takes the elements out of a list of req that its sender may not use. It returns a request with only those, or nil.
 func (q *call) part(req kmsg.Request, r right, field reflect.Value) kmsg.Request {
-	kept := reflect.MakeSlice(field.Type(), 0, field.Len())
-	out := reflect.MakeSlice(field.Type(), 0, 0)
+	var out []reflect.Value
+	kept := 0
 	for i := range field.Len() {
 		element := field.Index(i)
 		name, named := q.nameOf(element, r.kind)
-		if !named || q.decide(r.op, r.kind, name, references(element), true) {
-			kept = reflect.Append(kept, element)
-		} else {
-			out = reflect.Append(out, element)
+		if named && !q.decide(r.op, r.kind, name, references(element), true) {
+			copied := reflect.New(element.Type()).Elem()
+			copied.Set(element)
+			out = append(out, copied)
+			continue
 		}
+		if kept < i {
+			field.Index(kept).Set(element)
+		}
+		kept++
 	}
-	if out.Len() == 0 {
+	if len(out) == 0 {
 		return nil
 	}
 	parted := reflect.New(reflect.TypeOf(req).Elem())
 	parted.Elem().Set(reflect.ValueOf(req).Elem())
-	parted.Elem().FieldByName(r.field).Set(out)
-	field.Set(kept)
+	parted.Elem().FieldByName(r.field).Set(reflect.Append(reflect.MakeSlice(field.Type(), 0, len(out)), out...))
+	field.SetLen(kept)
 	return parted.Interface().(kmsg.Request)
 }
 
@@ -195,7 +201,33 @@ func denialText(kind acl.ResourceType) string {
 }
 
 func (q *call) refuseFor(req kmsg.Request, kind acl.ResourceType) {
-	q.refuse(req, denial(kind), denialText(kind))
+	text := denialText(kind)
+	switch req.(type) {
+	case *kmsg.DescribeClientQuotasRequest, *kmsg.DescribeUserSCRAMCredentialsRequest, *kmsg.ConsumerGroupHeartbeatRequest, *kmsg.ShareGroupHeartbeatRequest,
+		*kmsg.ShareFetchRequest, *kmsg.ShareAcknowledgeRequest:
+		text = "" // Kafka leaves it out
+	}
+	q.refuse(req, denial(kind), text)
+}
+
+// partText is what Kafka says of a part of a request that is refused.
+func (q *call) partText(kind acl.ResourceType) string {
+	if kind == acl.Group {
+		return ""
+	}
+	switch kmsg.Key(q.row.key) {
+	case kmsg.CreateTopics:
+		return "Authorization failed."
+	case kmsg.DescribeProducers, kmsg.AlterShareGroupOffsets, kmsg.DeleteShareGroupOffsets:
+		return denialText(kind)
+	default:
+		return ""
+	}
+}
+
+// errNotOfCluster is a right to the cluster that the sender of a request about ACLs does not have.
+func errNotOfCluster() error {
+	return &engine.RefusedError{Code: kerr.ClusterAuthorizationFailed.Code, Why: denialText(acl.Cluster)}
 }
 
 // may asks whether the sender may do op to a resource that the request is about.
