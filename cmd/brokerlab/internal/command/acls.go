@@ -4,7 +4,7 @@ import "github.com/spf13/cobra"
 
 // aclsCommands lists the subcommands of brokerlab acls.
 func aclsCommands() []func(Env) *cobra.Command {
-	return []func(Env) *cobra.Command{newACLsExplain, newACLsExport, newACLsImport}
+	return []func(Env) *cobra.Command{newACLsDiff, newACLsExpand, newACLsExplain, newACLsExport, newACLsFold, newACLsImport, newACLsLint, newACLsMatrix}
 }
 
 // newACLs is kafka-acls.sh under brokerlab's name, and the parent of what Kafka has no tool for.
