@@ -173,6 +173,9 @@ func (e *Error) with(err error) error {
 }
 
 func (s Store) identityFromJKS(content []byte, where *Error) (tls.Certificate, error) {
+	if err := claimsOfJKS(content); err != nil {
+		return tls.Certificate{}, where.with(err)
+	}
 	store := jks.New(jks.WithOrderedAliases(), jks.WithCaseExactAliases())
 	if err := store.Load(bytes.NewReader(content), []byte(s.Password)); err != nil {
 		return tls.Certificate{}, where.with(fmt.Errorf("%w (%w)", ErrPassword, err))
@@ -211,6 +214,9 @@ func (s Store) trustFromJKS(content []byte, where *Error) (*x509.CertPool, error
 	if s.Password == "" {
 		return nil, where.with(errors.New("a JKS trust store without its password (ssl.truststore.password) is not supported"))
 	}
+	if err := claimsOfJKS(content); err != nil {
+		return nil, where.with(err)
+	}
 	if err := store.Load(bytes.NewReader(content), []byte(s.Password)); err != nil {
 		return nil, where.with(fmt.Errorf("%w (%w)", ErrPassword, err))
 	}
@@ -247,6 +253,9 @@ func (s Store) identityFromPKCS12(content []byte, where *Error) (tls.Certificate
 	if s.KeyPassword != "" && s.KeyPassword != s.Password {
 		return tls.Certificate{}, where.with(errors.New("ssl.key.password differs from ssl.keystore.password; in PKCS12 they are the same"))
 	}
+	if err := claimsOfPKCS12(content); err != nil {
+		return tls.Certificate{}, where.with(err)
+	}
 	key, leaf, others, err := pkcs12.DecodeChain(content, s.Password)
 	if err != nil {
 		return tls.Certificate{}, where.with(notPKCS12(content, err))
@@ -255,6 +264,9 @@ func (s Store) identityFromPKCS12(content []byte, where *Error) (tls.Certificate
 }
 
 func (s Store) trustFromPKCS12(content []byte, where *Error) (*x509.CertPool, error) {
+	if err := claimsOfPKCS12(content); err != nil {
+		return nil, where.with(err)
+	}
 	certs, err := pkcs12.DecodeTrustStore(content, s.Password)
 	if err != nil {
 		return nil, where.with(notPKCS12(content, err))
