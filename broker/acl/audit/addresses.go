@@ -76,6 +76,19 @@ func union(ranges []Range) []Range {
 	return all
 }
 
+// clients joins ranges as union does, and over the IPv4-mapped addresses, which no client has.
+func clients(ranges []Range) []Range {
+	mapped := rangeOf(netip.MustParsePrefix("::ffff:0:0/96"))
+	ranges = union(ranges)
+	for i := 1; i < len(ranges); i++ {
+		if ranges[i-1].Last == mapped.First.Prev() && ranges[i].First == mapped.Last.Next() {
+			ranges[i-1].Last = ranges[i].Last
+			return slices.Delete(ranges, i, i+1)
+		}
+	}
+	return ranges
+}
+
 // hostKind is what a rule's host stands for.
 type hostKind uint8
 

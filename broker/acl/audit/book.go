@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
 )
@@ -113,37 +112,39 @@ func (b *book) resources() []Resource {
 
 // fresh makes a name that begins with prefix and that no narrower pattern is about.
 func (b *book) fresh(t acl.ResourceType, prefix string) (string, bool) {
-	free := func(name string) bool {
-		if _, named := b.rules[acl.Pattern{Type: t, Name: name, Kind: acl.Literal}]; named {
-			return false
-		}
-		for _, n := range slices.Backward(b.lengths[t]) {
-			if n > len(name) || n <= len(prefix) {
-				continue
-			}
-			if _, narrower := b.rules[acl.Pattern{Type: t, Name: name[:n], Kind: acl.Prefixed}]; narrower {
-				return false
-			}
-		}
-		return true
-	}
 	if t == acl.User && prefix == "" {
 		prefix = "User:"
 	}
 	const letters = "xyzabcdefghijklmnopqrstuvw0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ-_."
-	for _, one := range strings.Split(letters, "") {
-		if free(prefix + one) {
-			return prefix + one, true
+	for _, one := range letters {
+		if name := prefix + string(one); b.free(t, name, len(prefix)) {
+			return name, true
 		}
 	}
-	for _, one := range strings.Split(letters, "") {
-		for _, two := range strings.Split(letters, "") {
-			if free(prefix + one + two) {
-				return prefix + one + two, true
+	for _, one := range letters {
+		for _, two := range letters {
+			if name := prefix + string(one) + string(two); b.free(t, name, len(prefix)) {
+				return name, true
 			}
 		}
 	}
 	return "", false
+}
+
+// free tells whether no rule names the name, nor a prefix of it that is longer than so many bytes.
+func (b *book) free(t acl.ResourceType, name string, longer int) bool {
+	if _, named := b.rules[acl.Pattern{Type: t, Name: name, Kind: acl.Literal}]; named {
+		return false
+	}
+	for _, n := range b.lengths[t] {
+		if n <= longer || n > len(name) {
+			continue
+		}
+		if _, narrower := b.rules[acl.Pattern{Type: t, Name: name[:n], Kind: acl.Prefixed}]; narrower {
+			return false
+		}
+	}
+	return true
 }
 
 // principals lists who has rules of its own about the patterns, and one for all others.

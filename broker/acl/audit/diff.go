@@ -145,7 +145,7 @@ func (d *differ) compare(r Resource, patterns []acl.Pattern, who string) error {
 		change.Ranges = append(change.Ranges, c.Range)
 	}
 	for _, k := range order {
-		found[k].Ranges = union(found[k].Ranges)
+		found[k].Ranges = clients(found[k].Ranges)
 		d.changes = append(d.changes, *found[k])
 	}
 	return nil

@@ -309,45 +309,39 @@ func (l *linter) duplicate(i int) bool {
 // covered tells of a rule whose whole effect is taken or done by wider rules.
 func (l *linter) covered(i int) {
 	b := l.rules[i]
-	if l.hosts[i].kind == nobody {
-		return
-	}
 	effect := effects(b)
-	if effect == 0 {
+	if l.hosts[i].kind == nobody || effect == 0 {
 		return
 	}
-	var denied, same uint32
+	var denied uint32
 	denier, doer := -1, -1
 	for j := range l.tables.covering(b, l.hosts[i]) {
 		o := l.rules[j]
-		if j == i {
-			continue
-		}
+		hits := effects(o) & effect
 		switch {
+		case j == i:
 		case o.Permission == acl.Deny && b.Permission == acl.Allow:
-			if hits := effects(o) & effect; hits&^denied != 0 {
+			if hits&^denied != 0 {
 				denied |= hits
 				denier = j
 			}
-		case o.Permission == b.Permission:
-			// Of two that cover each other, the first counts.
-			mutual := o.Pattern == b.Pattern && o.Principal == b.Principal && l.hosts[i].prefix == l.hosts[j].prefix && l.hosts[i].kind != everyone && l.hosts[j].kind != everyone
-			mutual = mutual || (o.Pattern == b.Pattern && o.Principal == b.Principal && l.hosts[i].kind == everyone && l.hosts[j].kind == everyone)
-			if mutual && effects(o) == effect && j > i {
-				continue
-			}
-			if hits := effects(o) & effect; hits&^same != 0 && effects(o)&effect == effect {
-				same |= hits
-				doer = j
-			}
+		case o.Permission == b.Permission && hits == effect && (j < i || !l.twins(i, j)):
+			doer = j // of two that do the same, the first counts
 		}
 	}
 	switch {
 	case denied == effect:
 		l.add(Hidden, i, "has no effect: "+l.short(denier)+" takes it away", "nothing, or narrow the DENY")
-	case same == effect:
+	case doer >= 0:
 		l.add(NoEffect, i, "has no effect of its own: "+l.short(doer)+" does the same", "nothing: remove it")
 	}
+}
+
+// twins tells whether two rules have the same effect for the same principal, resources and addresses.
+func (l *linter) twins(i, j int) bool {
+	a, b := l.rules[i], l.rules[j]
+	return a.Pattern == b.Pattern && a.Principal == b.Principal && effects(a) == effects(b) &&
+		l.hosts[i].prefix == l.hosts[j].prefix && (l.hosts[i].kind == everyone) == (l.hosts[j].kind == everyone)
 }
 
 // effects is the set of operations that a rule allows or denies, by code.
@@ -381,32 +375,39 @@ func (l *linter) groups(dualStack bool) {
 	}
 	for _, g := range groups(l.rules) {
 		at := first[g.Binding]
-		var exacts, valid, v6 int
-		for _, text := range g.hosts {
-			switch h := parseHost(text); {
-			case h.kind == everyone:
-				exacts, v6 = -len(g.hosts), 1
-			case h.kind == nobody:
-			case h.prefix.Addr().Is6():
-				v6++
-				fallthrough
-			default:
-				valid++
-				if h.kind == exact {
-					exacts++
-				}
-			}
-		}
-		if exacts > 1 {
+		n := count(g.hosts)
+		if n.exacts > 1 && n.everyone == 0 {
 			if folded := fold(g.hosts); len(folded) < len(g.hosts) {
-				ranges := slices.DeleteFunc(folded, func(h string) bool { return !acl.IsCIDR(h) })
-				l.add(Foldable, at, fmt.Sprintf("%d hosts of this rule are %d when folded", len(g.hosts), len(fold(g.hosts))), list(ranges))
+				ranges := slices.DeleteFunc(slices.Clone(folded), func(h string) bool { return !acl.IsCIDR(h) })
+				l.add(Foldable, at, fmt.Sprintf("%d hosts of this rule are %d when folded", len(g.hosts), len(folded)), list(ranges))
 			}
 		}
-		if dualStack && valid > 0 && v6 == 0 {
-			l.add(OneFamily, at, fmt.Sprintf("is for IPv4 clients only (%d hosts): over IPv6 the same clients are not meant", valid), "a rule for their IPv6 range as well")
+		if dualStack && n.v4 > 0 && n.v6 == 0 && n.everyone == 0 {
+			l.add(OneFamily, at, fmt.Sprintf("is for IPv4 clients only (%d hosts): over IPv6 the same clients are not meant", n.v4), "a rule for their IPv6 range as well")
 		}
 	}
+}
+
+// counts is how many hosts of a kind there are.
+type counts struct{ everyone, exacts, v4, v6 int }
+
+func count(hosts []string) (n counts) {
+	for _, text := range hosts {
+		h := parseHost(text)
+		switch {
+		case h.kind == everyone:
+			n.everyone++
+		case h.kind == nobody:
+		case h.prefix.Addr().Is4():
+			n.v4++
+		default:
+			n.v6++
+		}
+		if h.kind == exact {
+			n.exacts++
+		}
+	}
+	return n
 }
 
 func list(texts []string) string {

@@ -74,7 +74,7 @@ func row(a *acl.Authorizer, r Resource, who string, all []class, nothing bool) [
 	}
 	cells := make([]Cell, 0, len(order))
 	for _, bits := range order {
-		found[bits].Ranges = union(found[bits].Ranges)
+		found[bits].Ranges = clients(found[bits].Ranges)
 		cells = append(cells, *found[bits])
 	}
 	return cells

@@ -180,6 +180,6 @@ func printChanges(w io.Writer, changes []audit.Change) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d changes.\n", len(changes))
+	_, err := fmt.Fprintf(w, "Changes: %d.\n", len(changes))
 	return err
 }

@@ -114,6 +114,6 @@ func printFindings(w io.Writer, l *loadedACLs, findings []audit.Finding) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d findings in %d rules.\n", len(findings), len(l.rules))
+	_, err := fmt.Fprintf(w, "Findings: %d in %d rules.\n", len(findings), len(l.rules))
 	return err
 }
