@@ -266,9 +266,9 @@ func TestADecisionDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestADecisionIsAThousandTimesFasterThanLookingAtEveryRule(t *testing.T) {
-	// A fifth of a million, since it is to be quick: the goal is for a million, where the ratio is five times this.
-	const n, ratio = 200_000, 200
+func TestADecisionIsFarFasterThanLookingAtEveryRule(t *testing.T) {
+	// A tenth of a million, since it is to be quick: the goal is a thousand for a million.
+	const n, ratio = 100_000, 100
 	for _, l := range loads()[:3] {
 		rules := l.rules(n)
 		a := &Authorizer{Index: NewIndex()}
@@ -287,7 +287,7 @@ func TestADecisionIsAThousandTimesFasterThanLookingAtEveryRule(t *testing.T) {
 
 // To add a rule costs the same whatever its range covers, and so it does where wide ranges came first.
 func TestAWideRangeCostsNoMoreThanANarrowOne(t *testing.T) {
-	const n, times = 200_000, 50
+	const n, times = 100_000, 50
 	x := NewIndex()
 	for i := range n {
 		x.Add(topicRule("t", Literal, 1, address(i*2).String()+"/32", Read, Allow))
@@ -305,7 +305,7 @@ func TestAWideRangeCostsNoMoreThanANarrowOne(t *testing.T) {
 		return float64(time.Since(began).Nanoseconds()) / float64(times*len(hosts))
 	}
 	narrow := cost("10.0.0.1/32", "10.0.1.1/32", "10.0.2.1/32")
-	// What would be handed down to all of them costs a thousand times as much.
+	// What would be handed down to all of them costs many thousand times as much.
 	if wide := cost("10.0.0.0/9", "10.0.0.0/8", "0.0.0.0/0"); wide > 50*narrow {
 		t.Errorf("%.0f ns to add and remove a wide range, %.0f ns for a narrow one", wide, narrow)
 	}
