@@ -61,7 +61,7 @@ func login(t *testing.T, addr netip.AddrPort, user string) *raw {
 	return r
 }
 
-// rule reads rules such as "allow WRITE Topic one; deny READ Group pre~" of User:alice; a name that ends in ~ is a prefix, and a last
+// rules reads rules such as "allow WRITE Topic one; deny READ Group pre~" of User:alice; a name that ends in ~ is a prefix, and a last
 // word is another's name.
 func rules(t *testing.T, text string) []acl.Binding {
 	t.Helper()
@@ -106,9 +106,9 @@ func (a *authority) rules(bindings []acl.Binding) {
 	a.t.Helper()
 	remove := kmsg.NewPtrDeleteACLsRequest()
 	remove.Version = 3
-	any := kmsg.NewDeleteACLsRequestFilter()
-	any.ResourceType, any.ResourcePatternType, any.Operation, any.PermissionType = 1, 1, 1, 1
-	remove.Filters = append(remove.Filters, any)
+	every := kmsg.NewDeleteACLsRequestFilter()
+	every.ResourceType, every.ResourcePatternType, every.Operation, every.PermissionType = 1, 1, 1, 1
+	remove.Filters = append(remove.Filters, every)
 	ask[*kmsg.DeleteACLsResponse](a.raw, remove)
 	create := kmsg.NewPtrCreateACLsRequest()
 	create.Version = 3
@@ -182,7 +182,7 @@ func (a *authority) remove(topics ...string) {
 	ask[*kmsg.DeleteTopicsResponse](a.raw, remove)
 }
 
-// authorizedRequests reads the table of requests: "API version {json}" lines, each with lines of rules under it, indented. "-" is
+// authorizedRequests is the table of requests: "API version {json}" lines, each with lines of rules under it, indented. "-" is
 // none.
 const authorizedRequests = "testdata/authorize.txt"
 
@@ -279,7 +279,7 @@ func TestRequestsAreAuthorizedAsByKafka(t *testing.T) {
 		if kafka {
 			name = kafkaAnswers
 		}
-		if err := os.WriteFile(name, []byte(record.String()), 0o644); err != nil { //nolint:gosec // anybody may read it
+		if err := os.WriteFile(name, []byte(record.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -337,7 +337,7 @@ func fill(t *testing.T, v reflect.Value, from any) {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
-	if d, ok := v.Addr().Interface().(interface{ Default() }); ok && v.Kind() == reflect.Struct {
+	if d, ok := reflect.TypeAssert[interface{ Default() }](v.Addr()); ok {
 		d.Default()
 	}
 	switch from := from.(type) {
@@ -403,8 +403,8 @@ func identify(v reflect.Value, ids map[string][16]byte) {
 		} else if id.IsValid() && id.Type() == reflect.TypeFor[[16]byte]() {
 			id.Set(reflect.ValueOf(ids["one"]))
 		}
-		for i := range v.NumField() {
-			identify(v.Field(i), ids)
+		for _, field := range v.Fields() {
+			identify(field, ids)
 		}
 	default:
 	}
@@ -482,12 +482,12 @@ func shown(v reflect.Value, ids map[string][16]byte) string {
 		return "id(other)"
 	case reflect.Struct:
 		var all []string
-		for i := range v.NumField() {
-			f, name := v.Field(i), v.Type().Field(i).Name
+		for field, f := range v.Fields() {
+			name := field.Name
 			switch name {
 			case "Version", "ThrottleMillis", "UnknownTags", "Brokers", "ClusterID", "ControllerID", "MemberID", "Host", "Port", "ProducerID", "ProducerEpoch",
 				"Configs", "Timestamp", "StartTimestamp", "Documentation", "LogAppendTime", "LogStartOffset", "BaseOffset", "Nodes", "Voters", "Observers",
-				"AcquisitionLockTimeoutMillis", "HighWatermark", "LastStableOffset", "LeaderEpoch", "Epoch", "HeartbeatIntervalMillis", "AssignmentEpoch", "MemberEpoch", "NodeEndpoints", "Partitions_":
+				"AcquisitionLockTimeoutMillis", "HighWatermark", "LastStableOffset", "LeaderEpoch", "Epoch", "HeartbeatIntervalMillis", "AssignmentEpoch", "MemberEpoch", "NodeEndpoints", "AbortedTransactions", "RecordBatches", "EndOffset":
 				if name == "Configs" && f.Len() > 0 {
 					all = append(all, "Configs=some")
 				}

@@ -60,12 +60,6 @@ func offsetFetch() through[*kmsg.OffsetFetchRequest, *kmsg.OffsetFetchResponse] 
 
 // completeOffsets has no metadata that are null, and says of ids that there is no such topic.
 func (q *call) completeOffsets(resp *kmsg.OffsetFetchResponse) {
-	const idsFrom = 10
-	complete := func(metadata **string) {
-		if *metadata == nil {
-			*metadata = new(string)
-		}
-	}
 	for i := range resp.Topics {
 		for j := range resp.Topics[i].Partitions {
 			complete(&resp.Topics[i].Partitions[j].Metadata)
@@ -73,48 +67,34 @@ func (q *call) completeOffsets(resp *kmsg.OffsetFetchResponse) {
 	}
 	for i := range resp.Groups {
 		for j := range resp.Groups[i].Topics {
-			t := &resp.Groups[i].Topics[j]
-			known := true
-			if q.header.Version >= idsFrom {
-				_, known = q.server.o.Engine.TopicName(t.TopicID)
-			}
-			for k := range t.Partitions {
-				complete(&t.Partitions[k].Metadata)
-				if !known {
-					t.Partitions[k].ErrorCode = kerr.UnknownTopicID.Code
-				}
-			}
+			q.completeOffsetsOf(&resp.Groups[i].Topics[j])
 		}
+	}
+}
+
+func (q *call) completeOffsetsOf(t *kmsg.OffsetFetchResponseGroupTopic) {
+	const idsFrom = 10
+	known := true
+	if q.header.Version >= idsFrom {
+		_, known = q.server.o.Engine.TopicName(t.TopicID)
+	}
+	for i := range t.Partitions {
+		complete(&t.Partitions[i].Metadata)
+		if !known {
+			t.Partitions[i].ErrorCode = kerr.UnknownTopicID.Code
+		}
+	}
+}
+
+// complete makes a text that is null an empty one.
+func complete(text **string) {
+	if *text == nil {
+		*text = new(string)
 	}
 }
 
 // offsetFetchGroups is the version from which a request names several groups.
 const offsetFetchGroups = 8
-
-// completeOffsets says what the data plane leaves out: Kafka has no null for the metadata, and tells of an id that is no topic's.
-func completeOffsets(q *call, resp *kmsg.OffsetFetchResponse) {
-	for i := range resp.Topics {
-		for j := range resp.Topics[i].Partitions {
-			if p := &resp.Topics[i].Partitions[j]; p.Metadata == nil {
-				p.Metadata = new(string)
-			}
-		}
-	}
-	for i := range resp.Groups {
-		for j := range resp.Groups[i].Topics {
-			t := &resp.Groups[i].Topics[j]
-			for k := range t.Partitions {
-				p := &t.Partitions[k]
-				if p.Metadata == nil {
-					p.Metadata = new(string)
-				}
-				if _, known := q.server.o.Engine.TopicName(t.TopicID); !known && t.Topic == "" && p.ErrorCode == 0 {
-					p.ErrorCode = kerr.UnknownTopicID.Code
-				}
-			}
-		}
-	}
-}
 
 // permitGroup takes the topics out of one group of the request that its sender may not describe.
 func (q *call) permitGroup(g *kmsg.OffsetFetchRequestGroup) {

@@ -43,7 +43,7 @@ func describeConfigs(q *call, req *kmsg.DescribeConfigsRequest) {
 		}
 	}
 	if len(places) == 0 {
-		q.answer(resp)
+		answerDescribed(q, resp)
 		return
 	}
 	q.ask(&ask, func(answer kmsg.Response) {
@@ -55,8 +55,18 @@ func describeConfigs(q *call, req *kmsg.DescribeConfigsRequest) {
 			resp.Resources[place] = described[i]
 			q.server.complete(&resp.Resources[place], req, &req.Resources[place])
 		}
-		q.answer(resp)
+		answerDescribed(q, resp)
 	})
+}
+
+// answerDescribed has no messages that are null.
+func answerDescribed(q *call, resp *kmsg.DescribeConfigsResponse) {
+	for i := range resp.Resources {
+		if r := &resp.Resources[i]; r.ErrorMessage == nil {
+			r.ErrorMessage = new(string)
+		}
+	}
+	q.answer(resp)
 }
 
 // malformed is what Kafka says of a whole request when a resource of it is of a type that cannot be described.

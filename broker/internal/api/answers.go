@@ -132,7 +132,7 @@ func fillError(resp, req reflect.Value, code int16, message string, whole bool) 
 			field.Set(reflect.ValueOf(nonEmpty(message)))
 		case unknown(name) && field.CanInt():
 			field.SetInt(-1)
-		case !asked.IsValid(), !field.CanSet(), name == "ProtocolType", name == "Protocol":
+		case !asked.IsValid(), !field.CanSet():
 		case whole && (field.Kind() == reflect.Slice || name == "MemberID"), name == "ProtocolType", name == "Protocol": // not told
 		case field.Type() == reflect.TypeFor[*string]() && asked.Kind() == reflect.String:
 			field.Set(asked.Addr())
@@ -180,8 +180,6 @@ func fillErrors(field, asked reflect.Value, code int16, message string) {
 				f.SetInt(-1)
 			case item.Type().Field(j).Name == "ErrorCode":
 				f.SetInt(int64(code))
-			case unknown(item.Type().Field(j).Name) && f.CanInt():
-				f.SetInt(-1)
 			case item.Type().Field(j).Name == "ErrorMessage":
 				f.Set(reflect.ValueOf(nonEmpty(message)))
 			case !named && f.Type() == from.Type():
