@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/brokerlab/brokerlab/internal/kernel"
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
 	"github.com/brokerlab/brokerlab/scenarios/report"
 	"github.com/brokerlab/brokerlab/scenarios/stage"
@@ -17,6 +18,7 @@ import (
 var _ = Describe("The kernel's count", Label("accounting"), func() {
 	It("begins under load without losing a connection: those that were there and those that come meanwhile", func(ctx SpecContext) {
 		stage.Alone()
+		stage.Need(ctx, kernel.Seeding)
 		program := stage.Listen(ctx, "[::]:0")
 		group := func(count int, host, sources string) fleet.Group {
 			return fleet.Group{

@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/brokerlab/brokerlab/broker"
+	"github.com/brokerlab/brokerlab/internal/kernel"
 	"github.com/brokerlab/brokerlab/internal/kernelsource"
 	"github.com/brokerlab/brokerlab/scenarios/report"
 )
@@ -94,6 +95,16 @@ func (p *Program) Seen() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.seen
+}
+
+// Need skips the spec where the kernel does not have a feature, or where it is forced off.
+func Need(ctx context.Context, f kernel.Feature) {
+	GinkgoHelper()
+	off, err := kernel.FromEnv()
+	Expect(err).NotTo(HaveOccurred())
+	if err := kernel.Require(ctx, f, off); err != nil {
+		skip(report.LackKernel, err.Error())
+	}
 }
 
 // Counter counts in the kernel, from this process and for this machine, whatever listens.
