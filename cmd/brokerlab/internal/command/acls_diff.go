@@ -31,7 +31,8 @@ BEFORE and AFTER are files in any format that acls import reads. With --bootstra
 only AFTER is given. Super users and allow.everyone.if.no.acl.found are the same for both.
 
 Exit status: 0 every decision is the same, 1 some differ, 2 the rules cannot be read.`,
-		Example: `  brokerlab acls diff examples/acls/acls.txt examples/acls/acls.txt
+		Example: `  brokerlab acls fold --acls examples/acls/acls.txt > /tmp/folded.txt
+  brokerlab acls diff examples/acls/acls.txt /tmp/folded.txt
   brokerlab acls diff --bootstrap-server localhost:9092 examples/acls/acls.txt || true`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), env, args) },
@@ -73,8 +74,8 @@ func (o *aclsDiffOptions) run(ctx context.Context, env Env, args []string) error
 	}
 	if o.format == formatJSON {
 		rows := make([]jsonDecision, len(changes))
-		for i, c := range changes {
-			rows[i] = changeRow(c)
+		for i := range changes {
+			rows[i] = changeRow(changes[i])
 		}
 		err = printJSON(env.Stdout, rows)
 	} else {
@@ -159,7 +160,8 @@ func printChanges(w io.Writer, changes []audit.Change) error {
 		_, err := fmt.Fprintln(w, "Every decision is the same.")
 		return err
 	}
-	for _, c := range changes {
+	for i := range changes {
+		c := &changes[i]
 		head := principalText(c.Principal) + " on " + shown(c.Resource.String())
 		if err := printHanging(w, "", head); err != nil {
 			return err

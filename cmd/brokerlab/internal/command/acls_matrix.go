@@ -93,7 +93,8 @@ func (o *aclsMatrixOptions) run(ctx context.Context, env Env) error {
 		return &ExitError{Code: 2, Err: err}
 	}
 	rows := make([]jsonCell, len(cells))
-	for i, c := range cells {
+	for i := range cells {
+		c := &cells[i]
 		rows[i] = jsonCell{
 			c.Principal, c.Resource.Type.String(), c.Resource.Name, c.Resource.Others, rangeTexts(c.Ranges), acl.HostText(c.Witness), operationNames(c.Allowed),
 		}
@@ -119,7 +120,8 @@ type jsonCell struct {
 }
 
 func printMatrix(w io.Writer, cells []audit.Cell) error {
-	for i, c := range cells {
+	for i := range cells {
+		c := &cells[i]
 		if i == 0 || cells[i-1].Principal != c.Principal || cells[i-1].Resource != c.Resource {
 			if err := printHanging(w, "", principalText(c.Principal)+" on "+shown(c.Resource.String())); err != nil {
 				return err
