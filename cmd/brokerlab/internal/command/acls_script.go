@@ -24,7 +24,7 @@ type aclsOptions struct {
 	add, remove, list                               bool
 	topics, groups, transactionalIDs, tokens, users []string
 	cluster                                         bool
-	pattern                                         string
+	patterns                                        []string // one, which Kafka insists on with a text of its own
 	operations                                      []string
 	allow, deny, allowHosts, denyHosts              []string
 	principals                                      []string
@@ -62,7 +62,7 @@ Needs DESCRIBE on the cluster, to add and remove also ALTER. Exit status: 0 when
 	f.StringArrayVar(&o.tokens, "delegation-token", nil, "`id` of a delegation token")
 	f.StringArrayVar(&o.users, "user-principal", nil, "a principal, `Type:name`, as the resource of CreateTokens and DescribeTokens")
 	f.BoolVar(&o.cluster, "cluster", false, "the cluster")
-	f.StringVar(&o.pattern, "resource-pattern-type", "literal", "how names stand for resources: literal or prefixed; to list and remove also any or match")
+	f.StringArrayVar(&o.patterns, "resource-pattern-type", []string{"literal"}, "how names stand for resources: literal or prefixed; to list and remove also any or match")
 	f.StringArrayVar(&o.operations, "operation", []string{"All"}, "an `operation`, such as Read; may be repeated")
 	f.StringArrayVar(&o.allow, "allow-principal", nil, "a `Type:name` that is allowed; may be repeated")
 	f.StringArrayVar(&o.deny, "deny-principal", nil, "a `Type:name` that is denied; may be repeated")
@@ -125,10 +125,12 @@ type aclRules struct {
 // plan checks the command line and makes rules of it.
 func (o *aclsOptions) plan(c *cobra.Command) (acl.PatternType, []aclRules, error) {
 	given := c.Flags().Changed
-	kind, err := acl.ParsePatternType(o.pattern)
+	kind, err := acl.ParsePatternType(o.patterns[0])
 	switch {
+	case len(o.patterns) > 1:
+		return 0, nil, illegal("Found multiple arguments for option resource-pattern-type, but you asked for only one")
 	case err != nil:
-		return 0, nil, illegal(fmt.Sprintf("Cannot parse argument '%s' of option resource-pattern-type", o.pattern))
+		return 0, nil, illegal(fmt.Sprintf("Cannot parse argument '%s' of option resource-pattern-type", o.patterns[0]))
 	case given("bootstrap-server") && given("bootstrap-controller"):
 		return 0, nil, errors.New("Only one of --bootstrap-server or --bootstrap-controller must be specified") //nolint:staticcheck // Kafka's text
 	case !given("bootstrap-server") && !given("bootstrap-controller"):

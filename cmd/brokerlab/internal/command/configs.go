@@ -87,10 +87,12 @@ addresses, groups and client metrics, with the command line and the output of ka
 Needs DESCRIBE_CONFIGS and ALTER_CONFIGS on the topic, the group or the cluster; for SCRAM credentials DESCRIBE and ALTER
 on the cluster. Exit status: 0 when done, else 1.`,
 		Example: `  brokerlab configs --bootstrap-server localhost:9092 --describe --broker 1 --all
-  brokerlab configs --bootstrap-server localhost:9092 --alter --broker-defaults --add-config max.connections=2000
+  brokerlab configs --bootstrap-server localhost:9092 --alter --broker-defaults \
+    --add-config max.connections=2000
   brokerlab configs --bootstrap-server localhost:9092 --alter --user alice \
     --add-config 'SCRAM-SHA-256=[iterations=8192,password=alice-secret]'
-  brokerlab configs --bootstrap-server localhost:9092 --alter --ip 127.0.0.9 --add-config connection_creation_rate=10
+  brokerlab configs --bootstrap-server localhost:9092 --alter --client app \
+    --add-config consumer_byte_rate=1000000
   brokerlab configs --bootstrap-server localhost:9092 --describe --entity-type ips --format json`,
 		Args:              cobra.NoArgs,
 		RunE:              func(c *cobra.Command, _ []string) error { return o.run(c, env) },

@@ -179,6 +179,9 @@ func alterSCRAM(ctx context.Context, cl *cluster, user string, set map[string]st
 		if iterations < scramIterations {
 			return fmt.Errorf("Iterations %d is less than the minimum %d required for %s", iterations, scramIterations, name) //nolint:staticcheck // ST1005: Kafka's text
 		}
+		if iterations > 16384 { // the client does not send it, so that it is refused here as brokers do
+			return &javaException{"org.apache.kafka.common.errors.UnacceptableCredentialException", "Too many iterations"}
+		}
 		upserts = append(upserts, kadm.UpsertSCRAM{User: user, Mechanism: scramMechanism(name), Iterations: int32(iterations), Password: m[2]})
 	}
 	return cl.call(ctx, func(ctx context.Context) error {

@@ -36,7 +36,8 @@ of kafka-features.sh.
 
 To change them needs ALTER on the cluster. Exit status: 0 when done, else 1.`,
 		Example: `  brokerlab features --bootstrap-server localhost:9092 describe
-  brokerlab features --bootstrap-server localhost:9092 upgrade --feature metadata.version=33 --dry-run
+  brokerlab features --bootstrap-server localhost:9092 upgrade --dry-run \
+    --feature metadata.version=33
   brokerlab features version-mapping --release-version 4.4`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -213,7 +214,7 @@ func newFeaturesUpdate(env Env, o *featuresOptions, verb string) *cobra.Command 
 	c := &cobra.Command{
 		Use:     verb + " --bootstrap-server host:port",
 		Short:   strings.ToUpper(verb[:1]) + verb[1:] + " features",
-		Example: "  brokerlab features " + verb + " --bootstrap-server localhost:9092 --dry-run --feature metadata.version=33",
+		Example: "  brokerlab features " + verb + " --bootstrap-server localhost:9092 \\\n    --dry-run --feature metadata.version=33",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.runFeatures(c, env, func(ctx context.Context, cl *cluster) error { return o.update(ctx, env, cl, verb) })

@@ -1,0 +1,144 @@
+package command
+
+import (
+	"bytes"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/brokerlab/brokerlab/broker/admin/admintest"
+)
+
+// toolRun is one command line of testdata/kafka-tools.golden and what was printed.
+type toolRun struct {
+	line           string
+	stdout, stderr []string
+	code           string
+}
+
+func readToolRuns(t *testing.T, path string) []toolRun {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []toolRun
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		if len(line) < 2 {
+			continue
+		}
+		mark, rest := line[:1], strings.TrimPrefix(line[2:], " ")
+		if mark == "1" || mark == "2" {
+			rest = line[2:]
+		}
+		switch mark {
+		case "$":
+			all = append(all, toolRun{line: rest})
+		case "1":
+			all[len(all)-1].stdout = append(all[len(all)-1].stdout, rest)
+		case "2":
+			all[len(all)-1].stderr = append(all[len(all)-1].stderr, rest)
+		case "=":
+			all[len(all)-1].code = rest
+		}
+	}
+	return all
+}
+
+// splitShell splits a command line whose only quotes are single ones.
+func splitShell(line string) []string {
+	var words []string
+	for _, w := range regexp.MustCompile(`(?:[^\s']|'[^']*')+`).FindAllString(line, -1) {
+		words = append(words, strings.ReplaceAll(w, "'", ""))
+	}
+	return words
+}
+
+// plainLines are the lines that count, in an order of their own where Kafka's is that of a hash.
+func plainLines(lines []string) []string {
+	var out []string
+	operations := regexp.MustCompile(`only supports operations \[(.*)\]`)
+	for _, l := range lines {
+		if l = strings.TrimSpace(l); l == "" {
+			continue
+		}
+		if m := operations.FindStringSubmatch(l); m != nil {
+			names := strings.Split(m[1], ", ")
+			slices.Sort(names)
+			l = strings.Replace(l, m[1], strings.Join(names, ", "), 1)
+		}
+		if head, values, ok := strings.Cut(l, " are "); ok && strings.HasPrefix(l, "Quota") {
+			parts := strings.Split(values, ", ")
+			slices.Sort(parts)
+			l = head + " are " + strings.Join(parts, ", ")
+		}
+		out = append(out, l)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// brokerDiffers lists parts of command lines to which our broker itself, not the tool, gives another answer, and why.
+func brokerDiffers() map[string]string {
+	return map[string]string{
+		"--describe --entity-type brokers":    "a new Kafka cluster records min.insync.replicas as a default for all brokers",
+		"--describe --broker-defaults":        "likewise",
+		"connection_creation_rate=10":         "connection rates of addresses cannot be set in this broker",
+		"--describe --ip 10.0.0.1":            "likewise",
+		"--ip 10.0.0.1 --delete-config":       "likewise",
+		"consumer_byte_rate=12345.678":        "another text",
+		"--client-metrics m":                  "subscriptions to client metrics cannot be set in this broker",
+		"--describe --topic nothing --all":    "the broker gives a text",
+		"--topic nothing --add-config":        "another text",
+		"--topic orders --delete-config zork": "Kafka takes the deletion of a config that it does not know",
+		"--group g --delete-config zork":      "likewise",
+	}
+}
+
+// What Kafka's own tools print is what ours print: the same lines, on the same streams, with the same status.
+func TestKafkasCommandLinesPrintWhatKafkasToolsPrint(t *testing.T) {
+	b := admintest.Real(t, []string{
+		"listeners=PLAINTEXT://127.0.0.1:0",
+		"log.dirs=" + t.TempDir(),
+		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+		"super.users=User:ANONYMOUS",
+	})
+	server := b.Addr("PLAINTEXT").String()
+	if other := os.Getenv("BROKERLAB_TEST_KAFKA"); other != "" {
+		server = other // a new Kafka, to see whether the tools agree about it as well
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = kadm.NewClient(cl).CreateTopic(t.Context(), 1, 1, nil, "orders")
+	cl.Close()
+	if err != nil && os.Getenv("BROKERLAB_TEST_KAFKA") == "" {
+		t.Fatal(err)
+	}
+	for _, want := range readToolRuns(t, "testdata/kafka-tools.golden") {
+		line := strings.NewReplacer("BS", server, "BC", "127.0.0.1:1").Replace(want.line)
+		var stdout, stderr bytes.Buffer
+		code := Run(t.Context(), splitShell(line), Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr})
+		got := toolRun{want.line, toolLines(stdout.String(), server), toolLines(stderr.String(), server), string(rune('0' + code))}
+		want.stdout, want.stderr = plainLines(want.stdout), plainLines(want.stderr)
+		known := false
+		for part := range brokerDiffers() {
+			known = known || strings.Contains(want.line, part) && os.Getenv("BROKERLAB_TEST_KAFKA") == ""
+		}
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(toolRun{})); diff != "" && !known {
+			t.Errorf("%s (-Kafka +ours)\n%s", want.line, diff)
+		}
+	}
+}
+
+func toolLines(text, server string) []string {
+	return plainLines(strings.Split(strings.ReplaceAll(text, server, "BS"), "\n"))
+}
