@@ -151,13 +151,13 @@ const matrixPage = `<!doctype html>
 .none td{color:#777}</style></head><body>
 <h1>Who may do what, from where</h1><p>Rules of {{.From}}</p>
 <table><tr><th>Principal</th><th>Resource</th><th>Allowed</th><th>From</th></tr>
-{{range .Rows}}<tr{{if not .Allowed}} class="none"{{end}}><td>{{.Principal}}</td><td>{{.ResourceType}} {{if .StandsFor}}{{.StandsFor}} (any other){{else}}{{.ResourceName}}{{end}}</td>` +
+{{range .Rows}}<tr{{if not .Allowed}} class="none"{{end}}><td>{{shown .Principal}}</td><td>{{.ResourceType}} {{if .StandsFor}}{{shown .StandsFor}} (any other){{else}}{{shown .ResourceName}}{{end}}</td>` +
 	`<td>{{range .Allowed}}{{.}} {{else}}nothing{{end}}</td><td>{{range .From}}{{.}}<br>{{end}}</td></tr>
 {{end}}</table></body></html>
 `
 
 func printMatrixPage(w io.Writer, from string, rows []jsonCell) error {
-	page, err := template.New("matrix").Parse(matrixPage)
+	page, err := template.New("matrix").Funcs(template.FuncMap{"shown": shown}).Parse(matrixPage)
 	if err != nil {
 		return err
 	}
