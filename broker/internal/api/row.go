@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"math"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -122,10 +123,18 @@ func (q *call) ask(req kmsg.Request, then func(kmsg.Response)) {
 func base[T any, Q message[T]](key, lowest, highest int16) row {
 	return row{
 		key: key, min: lowest, max: highest,
-		name:     kmsg.NameForKey(key),
+		name:     kafkaName(kmsg.NameForKey(key)),
 		flexible: firstFlexible(Q(new(T)), highest),
 		decode:   func() kmsg.Request { return Q(new(T)) },
 	}
+}
+
+// kafkaName is Kafka's spelling of a name of kmsg's (ApiKeys): operators look for it in logs and metrics.
+func kafkaName(name string) string {
+	if name == "AlterPartitionAssignments" {
+		return "AlterPartitionReassignments"
+	}
+	return strings.NewReplacer("ACLs", "Acls", "SASL", "Sasl", "SCRAM", "Scram", "ProducerID", "ProducerId").Replace(name)
 }
 
 // firstFlexible finds the first version of req with header v2.
