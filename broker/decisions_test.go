@@ -27,7 +27,7 @@ type decided struct {
 
 func (*decided) Enabled(context.Context, slog.Level) bool { return true }
 
-func (d *decided) Handle(_ context.Context, r slog.Record) error { //nolint:gocritic // slog.Handler has it so
+func (d *decided) Handle(_ context.Context, r slog.Record) error {
 	if d.own {
 		d.to.mu.Lock()
 		defer d.to.mu.Unlock()
@@ -186,9 +186,13 @@ func TestAWaitingFetchGetsNothingOnceItsReaderIsDenied(t *testing.T) {
 	allowed := "DEBUG Principal = User:ANONYMOUS is Allowed operation = READ from host = 127.0.0.2 on resource = Topic:LITERAL:open for request = Fetch " +
 		"with resourceRefCount = 1 based on rule MatchingAcl(acl=StandardAcl[resourceType=TOPIC, resourceName=open, patternType=LITERAL, " +
 		"principal=User:ANONYMOUS, host=127.0.0.2/31, operation=READ, permissionType=ALLOW])"
-	for end := time.Now().Add(time.Minute); !g.log.has(allowed); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for ctx := limit(t); !g.log.has(allowed); {
+		select {
+		case <-ctx.Done():
 			t.Fatal("the Fetch was not granted within a minute")
+		case <-tick.C:
 		}
 	}
 	g.change(reads(acl.Deny))
