@@ -83,7 +83,7 @@ func runACLs(c *cobra.Command, env Env, o *aclsOptions) error {
 		return toolError(env, "This tool helps to manage acls on kafka.")
 	}
 	kind, rules, err := o.plan(c)
-	if thrown, ok := errors.AsType[*javaException](err); ok {
+	if thrown, ok := errors.AsType[*javaExceptionError](err); ok {
 		return failACLs(env, thrown.text)
 	}
 	if err != nil {
@@ -114,7 +114,9 @@ func failACLs(env Env, text string) error {
 }
 
 // illegal is what Kafka's tool throws, rather than refuses with its usage.
-func illegal(text string) error { return &javaException{"java.lang.IllegalArgumentException", text} }
+func illegal(text string) error {
+	return &javaExceptionError{"java.lang.IllegalArgumentException", text}
+}
 
 // aclRules are the rules of one resource; to remove, none are all.
 type aclRules struct {
@@ -154,9 +156,9 @@ func (o *aclsOptions) plan(c *cobra.Command) (acl.PatternType, []aclRules, error
 	case o.idempotent && !o.producer:
 		err = errors.New("The --idempotent option is only available if --producer is set") //nolint:staticcheck // Kafka's text
 	case o.consumer && (len(o.topics) == 0 || len(o.groups) == 0 || !o.producer && (o.cluster || len(o.transactionalIDs) > 0)):
-		err = errors.New("With --consumer you must specify a --topic and a --group and no --cluster or --transactional-id option should be specified.") //nolint:staticcheck // Kafka's text
+		err = errors.New("With --consumer you must specify a --topic and a --group and no --cluster or --transactional-id option should be specified.") //nolint:revive,staticcheck // Kafka's text
 	case o.add && kind != acl.Literal && kind != acl.Prefixed:
-		err = fmt.Errorf("A '--resource-pattern-type' value of '%s' is not valid when adding acls.", kind) //nolint:staticcheck // Kafka's text
+		err = fmt.Errorf("A '--resource-pattern-type' value of '%s' is not valid when adding acls.", kind) //nolint:revive,staticcheck // Kafka's text
 	}
 	if err != nil || o.list {
 		return kind, nil, errors.Join(err, checkPrincipals(o.principals))
@@ -242,7 +244,7 @@ func (o *aclsOptions) rules(kind acl.PatternType) ([]aclRules, error) {
 			return nil, err
 		}
 		if o.add && len(entries) == 0 {
-			return nil, errors.New("You must specify one of: --allow-principal, --deny-principal when trying to add ACLs.") //nolint:staticcheck // Kafka's text
+			return nil, errors.New("You must specify one of: --allow-principal, --deny-principal when trying to add ACLs.") //nolint:revive,staticcheck // Kafka's text
 		}
 		all = append(all, aclRules{r, entries})
 	}
@@ -271,6 +273,7 @@ func (o *aclsOptions) shortcut(t acl.ResourceType) []acl.Operation {
 			if o.idempotent {
 				ops = append(ops, acl.IdempotentWrite)
 			}
+		default:
 		}
 	}
 	if o.consumer {
@@ -279,6 +282,7 @@ func (o *aclsOptions) shortcut(t acl.ResourceType) []acl.Operation {
 			ops = append(ops, acl.Read, acl.Describe)
 		case acl.Group:
 			ops = append(ops, acl.Read)
+		default:
 		}
 	}
 	return ops
@@ -344,7 +348,7 @@ func entryLines(entries []acl.Binding) string {
 	return strings.Join(lines, "\n")
 }
 
-func (o *aclsOptions) runAdd(ctx context.Context, env Env, cl *cluster, rules []aclRules) error {
+func (*aclsOptions) runAdd(ctx context.Context, env Env, cl *cluster, rules []aclRules) error {
 	for _, r := range rules {
 		present, err := describeACLs(ctx, cl, &r.resource)
 		if err != nil {
@@ -366,7 +370,7 @@ func (o *aclsOptions) runAdd(ctx context.Context, env Env, cl *cluster, rules []
 		if _, err = fmt.Fprintf(env.Stdout, "Adding ACLs for resource `%s`: \n %s\n\n", resourceText(r.resource), entryLines(missing)); err != nil {
 			return err
 		}
-		if err = createACLs(ctx, cl, missing); err != nil {
+		if err := createACLs(ctx, cl, missing); err != nil {
 			return err
 		}
 	}
@@ -376,9 +380,10 @@ func (o *aclsOptions) runAdd(ctx context.Context, env Env, cl *cluster, rules []
 func (o *aclsOptions) runRemove(ctx context.Context, env Env, cl *cluster, rules []aclRules) error {
 	answers := bufio.NewReader(env.Stdin)
 	for _, r := range rules {
-		question := fmt.Sprintf("Are you sure you want to remove ACLs: \n %s\n from resource filter `%s`? (y/n)", entryLines(r.entries), resourceText(r.resource))
+		filter := "`" + resourceText(r.resource) + "`"
+		question := fmt.Sprintf("Are you sure you want to remove ACLs: \n %s\n from resource filter %s? (y/n)", entryLines(r.entries), filter)
 		if len(r.entries) == 0 {
-			question = fmt.Sprintf("Are you sure you want to delete all ACLs for resource filter `%s`? (y/n)", resourceText(r.resource))
+			question = fmt.Sprintf("Are you sure you want to delete all ACLs for resource filter %s? (y/n)", filter)
 		}
 		if !o.force {
 			if _, err := fmt.Fprintln(env.Stdout, question); err != nil {
@@ -514,7 +519,7 @@ func createACLs(ctx context.Context, cl *cluster, rules []acl.Binding) error {
 		return err
 	}
 	for _, r := range resp.Results {
-		if err = javaError(r.ErrorCode, r.ErrorMessage); err != nil {
+		if err := javaError(r.ErrorCode, r.ErrorMessage); err != nil {
 			return err
 		}
 	}
@@ -545,7 +550,7 @@ func deleteACLs(ctx context.Context, cl *cluster, rules aclRules) error {
 		return err
 	}
 	for _, r := range resp.Results {
-		if err = javaError(r.ErrorCode, r.ErrorMessage); err != nil {
+		if err := javaError(r.ErrorCode, r.ErrorMessage); err != nil {
 			return err
 		}
 	}
@@ -562,7 +567,7 @@ func javaError(code int16, message *string) error {
 	if message != nil && *message != "" {
 		text = *message
 	}
-	return &javaException{"org.apache.kafka.common.errors." + javaClass(err.Message), text}
+	return &javaExceptionError{"org.apache.kafka.common.errors." + javaClass(err.Message), text}
 }
 
 // javaClass is the exception of an error's name (Errors.java): nearly always the name in camel case.

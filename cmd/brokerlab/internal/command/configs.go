@@ -145,7 +145,7 @@ func (o *configsOptions) run(c *cobra.Command, env Env) error {
 		return nil
 	}
 	text := err.Error()
-	if _, ok := errors.AsType[*javaException](err); ok {
+	if _, ok := errors.AsType[*javaExceptionError](err); ok {
 		text = fmt.Sprintf("Error while executing config command with args '%s'\njava.util.concurrent.ExecutionException: %v", strings.Join(env.args, " "), err)
 	}
 	return toolError(env, text)
@@ -165,7 +165,8 @@ func (o *configsOptions) do(ctx context.Context, env Env, cl *cluster, types, na
 			unset = append(unset, strings.TrimSpace(key))
 		}
 	}
-	if err = alterEntity(ctx, cl, types, names, set, unset); err != nil {
+	err = alterEntity(ctx, cl, types, names, set, unset)
+	if err != nil {
 		return err
 	}
 	if names[0] == "" {
@@ -181,7 +182,7 @@ func singular(kind string) string { return kind[:len(kind)-1] }
 
 // check makes types and names of the entity flags, or refuses the command line in the order and with the texts of Kafka.
 //
-//nolint:staticcheck // ST1005: Kafka's texts
+//nolint:gocognit,revive,staticcheck // one check after another in Kafka's order; ST1005: Kafka's texts
 func (o *configsOptions) check(c *cobra.Command) (types, names []string, err error) {
 	given := c.Flags().Changed
 	types, names = slices.Clone(o.types), slices.Clone(o.names)
@@ -231,7 +232,8 @@ func (o *configsOptions) check(c *cobra.Command) (types, names []string, err err
 	if err != nil {
 		return nil, nil, err
 	}
-	if err = checkNames(types, names); err != nil {
+	err = checkNames(types, names)
+	if err != nil {
 		return nil, nil, err
 	}
 	switch {

@@ -56,7 +56,7 @@ func parseConfigs(text string, set map[string]string) error {
 	for _, field := range fields {
 		pair := strings.Split(outsideBrackets(field, '='), "\x00")
 		if len(pair) != 2 {
-			return errors.New("Invalid entity config: all configs to be added must be in the format \"key=val\" or  \"key=[val1,val2]\" to group values which contain commas.") //nolint:staticcheck // ST1005: Kafka's text
+			return errors.New("Invalid entity config: all configs to be added must be in the format \"key=val\" or  \"key=[val1,val2]\" to group values which contain commas.") //nolint:revive,staticcheck // ST1005: Kafka's text
 		}
 		set[strings.TrimSpace(pair[0])] = strings.TrimSpace(strings.NewReplacer("[", "", "]", "").Replace(pair[1]))
 	}
@@ -130,7 +130,7 @@ func scramMechanism(name string) kadm.ScramMechanism {
 
 // alterUserOrClient alters quotas, or the SCRAM credentials of a user, never both.
 //
-//nolint:staticcheck // ST1005: Kafka's texts
+//nolint:revive,staticcheck // ST1005: Kafka's texts
 func alterUserOrClient(ctx context.Context, cl *cluster, types, names []string, set map[string]string, unset []string) error {
 	adding := slices.Sorted(maps.Keys(set))
 	client := types[0] == typeClients || len(types) == 2
@@ -163,26 +163,13 @@ func alterSCRAM(ctx context.Context, cl *cluster, user string, set map[string]st
 		deletes = append(deletes, kadm.DeleteSCRAM{User: user, Mechanism: scramMechanism(name)})
 	}
 	var upserts []kadm.UpsertSCRAM
-	credential := regexp.MustCompile(`^(?:iterations=(-?[0-9]*),)?password=(.*)$`)
+	credential := regexp.MustCompile(`^(?:iterations=(-?\d*),)?password=(.*)$`)
 	for _, name := range slices.Sorted(maps.Keys(set)) {
-		m := credential.FindStringSubmatch(set[name])
-		if m == nil {
-			return fmt.Errorf("Invalid credential property %s=%s", strings.ReplaceAll(name, "-", "_"), set[name]) //nolint:staticcheck // ST1005: Kafka's text
+		u, err := upsertSCRAM(user, name, credential.FindStringSubmatch(set[name]), set[name])
+		if err != nil {
+			return err
 		}
-		iterations := int64(scramIterations)
-		if m[1] != "" && m[1] != "-1" {
-			var err error
-			if iterations, err = strconv.ParseInt(m[1], 10, 32); err != nil {
-				return fmt.Errorf("For input string: %q", m[1]) //nolint:staticcheck // ST1005: Java's text
-			}
-		}
-		if iterations < scramIterations {
-			return fmt.Errorf("Iterations %d is less than the minimum %d required for %s", iterations, scramIterations, name) //nolint:staticcheck // ST1005: Kafka's text
-		}
-		if iterations > 16384 { // the client does not send it, so that it is refused here as brokers do
-			return &javaException{"org.apache.kafka.common.errors.UnacceptableCredentialException", "Too many iterations"}
-		}
-		upserts = append(upserts, kadm.UpsertSCRAM{User: user, Mechanism: scramMechanism(name), Iterations: int32(iterations), Password: m[2]})
+		upserts = append(upserts, u)
 	}
 	return cl.call(ctx, func(ctx context.Context) error {
 		altered, err := kadm.NewClient(cl.kgo).AlterUserSCRAMs(ctx, deletes, upserts)
@@ -196,6 +183,28 @@ func alterSCRAM(ctx context.Context, cl *cluster, user string, set map[string]st
 		}
 		return nil
 	})
+}
+
+// upsertSCRAM is a credential of its text, of which m are the iterations and the password.
+//
+//nolint:staticcheck // ST1005: Kafka's and Java's texts
+func upsertSCRAM(user, name string, m []string, text string) (u kadm.UpsertSCRAM, err error) {
+	if m == nil {
+		return u, fmt.Errorf("Invalid credential property %s=%s", strings.ReplaceAll(name, "-", "_"), text)
+	}
+	iterations := int64(scramIterations)
+	if m[1] != "" && m[1] != "-1" {
+		if iterations, err = strconv.ParseInt(m[1], 10, 32); err != nil {
+			return u, fmt.Errorf("For input string: %q", m[1])
+		}
+	}
+	if iterations < scramIterations {
+		return u, fmt.Errorf("Iterations %d is less than the minimum %d required for %s", iterations, scramIterations, name)
+	}
+	if iterations > 16384 { // the client does not send it, so that it is refused here as brokers do
+		return u, &javaExceptionError{"org.apache.kafka.common.errors.UnacceptableCredentialException", "Too many iterations"}
+	}
+	return kadm.UpsertSCRAM{User: user, Mechanism: scramMechanism(name), Iterations: int32(iterations), Password: m[2]}, nil
 }
 
 // quotaType is the name of an entity type in quotas.
@@ -250,7 +259,7 @@ func alterQuotas(ctx context.Context, cl *cluster, types, names []string, set ma
 		return err
 	}
 	for _, e := range resp.Entries {
-		if err = javaError(e.ErrorCode, e.ErrorMessage); err != nil {
+		if err := javaError(e.ErrorCode, e.ErrorMessage); err != nil {
 			return err
 		}
 	}
@@ -278,12 +287,12 @@ func alterResource(ctx context.Context, cl *cluster, kind, name string, set map[
 	resource.ResourceType, resource.ResourceName = resourceType(kind), name
 	for _, key := range unset {
 		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		c.Name, c.Op, c.Value = key, kmsg.IncrementalAlterConfigOpDelete, kmsg.StringPtr("")
+		c.Name, c.Op, c.Value = key, kmsg.IncrementalAlterConfigOpDelete, new("")
 		resource.Configs = append(resource.Configs, c)
 	}
 	for _, key := range slices.Sorted(maps.Keys(set)) {
 		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		c.Name, c.Op, c.Value = key, kmsg.IncrementalAlterConfigOpSet, kmsg.StringPtr(set[key])
+		c.Name, c.Op, c.Value = key, kmsg.IncrementalAlterConfigOpSet, new(set[key])
 		resource.Configs = append(resource.Configs, c)
 	}
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
@@ -293,7 +302,7 @@ func alterResource(ctx context.Context, cl *cluster, kind, name string, set map[
 		return err
 	}
 	for _, r := range resp.Resources {
-		if err = javaError(r.ErrorCode, r.ErrorMessage); err != nil {
+		if err := javaError(r.ErrorCode, r.ErrorMessage); err != nil {
 			return err
 		}
 	}

@@ -49,44 +49,59 @@ func (o *configsOptions) runDescribe(ctx context.Context, env Env, cl *cluster, 
 	case typeUsers, typeClients, typeIPs:
 		return o.describeQuotaEntities(ctx, env, cl, types, names)
 	}
-	entities := names[:min(len(names), 1)]
-	if len(entities) == 0 {
-		var err error
-		if entities, err = listEntities(ctx, cl, types[0], true); err != nil {
+	if len(names) > 0 {
+		missing, err := o.isMissing(ctx, cl, types[0], names[0])
+		switch {
+		case err != nil:
+			return err
+		case missing && o.format == formatJSON:
+			return printJSON(env.Stdout, []configRow{})
+		case missing:
+			_, err = fmt.Fprintf(env.Stdout, "The %s '%s' doesn't exist and doesn't have dynamic config.\n", singular(types[0]), names[0])
 			return err
 		}
-	} else if missing, err := o.isMissing(ctx, cl, types[0], entities[0]); err != nil {
-		return err
-	} else if missing {
-		if o.format == formatJSON {
-			return printJSON(env.Stdout, []configRow{})
-		}
-		_, err = fmt.Fprintf(env.Stdout, "The %s '%s' doesn't exist and doesn't have dynamic config.\n", singular(types[0]), entities[0])
+		return o.printEntities(ctx, env, cl, types[0], names[:1])
+	}
+	entities, err := listEntities(ctx, cl, types[0], true)
+	if err != nil {
 		return err
 	}
+	return o.printEntities(ctx, env, cl, types[0], entities)
+}
+
+// printEntities describes entities of one type, one after another.
+func (o *configsOptions) printEntities(ctx context.Context, env Env, cl *cluster, kind string, entities []string) error {
 	rows := []configRow{}
 	for _, name := range entities {
 		if o.format != formatJSON {
-			if err := o.printHead(env, types[0], name); err != nil {
+			if err := o.printHead(env, kind, name); err != nil {
 				return err
 			}
 		}
-		configs, err := describeResource(ctx, cl, types[0], name, !o.all)
+		configs, err := describeResource(ctx, cl, kind, name, !o.all)
 		if err != nil {
 			return err
 		}
 		for _, c := range configs {
-			if o.format == formatJSON {
-				rows = append(rows, newConfigRow(types[0], name, c))
-				continue
-			}
-			if _, err = fmt.Fprintf(env.Stdout, "  %s=%s sensitive=%t synonyms={%s}\n", c.Name, nullText(c.Value), c.IsSensitive, synonymsText(c)); err != nil {
+			rows = append(rows, newConfigRow(kind, name, c))
+		}
+		if o.format != formatJSON {
+			if err := printConfigs(env, configs); err != nil {
 				return err
 			}
 		}
 	}
 	if o.format == formatJSON {
 		return printJSON(env.Stdout, rows)
+	}
+	return nil
+}
+
+func printConfigs(env Env, configs []kmsg.DescribeConfigsResponseResourceConfig) error {
+	for _, c := range configs {
+		if _, err := fmt.Fprintf(env.Stdout, "  %s=%s sensitive=%t synonyms={%s}\n", c.Name, nullText(c.Value), c.IsSensitive, synonymsText(c)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -160,17 +175,17 @@ func listEntities(ctx context.Context, cl *cluster, kind string, all bool) ([]st
 	switch kind {
 	case typeTopics:
 		err = cl.call(ctx, func(ctx context.Context) error {
-			topics, err := kadm.NewClient(cl.kgo).ListTopicsWithInternal(ctx)
+			topics, listErr := kadm.NewClient(cl.kgo).ListTopicsWithInternal(ctx)
 			names = topics.Names()
-			return err
+			return listErr
 		})
 	case typeClientMetrics:
 		err = resources(int8(kmsg.ConfigResourceTypeClientMetrics), false)
 	case typeGroups:
 		err = cl.call(ctx, func(ctx context.Context) error {
-			groups, err := kadm.NewClient(cl.kgo).ListGroups(ctx)
+			groups, listErr := kadm.NewClient(cl.kgo).ListGroups(ctx)
 			names = groups.Groups()
-			return err
+			return listErr
 		})
 		if err == nil {
 			err = resources(int8(kmsg.ConfigResourceTypeGroupConfig), true)
@@ -219,7 +234,7 @@ func describeResource(ctx context.Context, cl *cluster, kind, name string, dynam
 	}
 	var all []kmsg.DescribeConfigsResponseResourceConfig
 	for _, r := range resp.Resources {
-		if err = javaError(r.ErrorCode, r.ErrorMessage); err != nil {
+		if err := javaError(r.ErrorCode, r.ErrorMessage); err != nil {
 			return nil, err
 		}
 		all = append(all, r.Configs...)
@@ -257,7 +272,7 @@ func sourceText(s kmsg.ConfigSource) string {
 		"DYNAMIC_BROKER_LOGGER_CONFIG", "DYNAMIC_CLIENT_METRICS_CONFIG", "DYNAMIC_GROUP_CONFIG",
 	}
 	if s < 0 || int(s) >= len(names) {
-		s = 0
+		return names[0]
 	}
 	return names[s]
 }
@@ -414,8 +429,8 @@ func (o *configsOptions) describeSCRAM(ctx context.Context, env Env, cl *cluster
 		if r.ErrorCode == kerr.ResourceNotFound.Code {
 			continue
 		}
-		if err = javaError(r.ErrorCode, r.ErrorMessage); err != nil {
-			return nil, err
+		if refused := javaError(r.ErrorCode, r.ErrorMessage); refused != nil {
+			return nil, refused
 		}
 		slices.SortFunc(r.CredentialInfos, func(a, b kmsg.DescribeUserSCRAMCredentialsResponseResultCredentialInfo) int {
 			return cmp.Compare(b.Mechanism, a.Mechanism) // Kafka names SCRAM-SHA-512 first

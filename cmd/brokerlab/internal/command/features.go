@@ -108,7 +108,7 @@ func (o *featuresOptions) runFeatures(c *cobra.Command, env Env, f func(context.
 		cl.kgo.Close()
 	}
 	if err != nil {
-		if e, ok := errors.AsType[*javaException](err); ok {
+		if e, ok := errors.AsType[*javaExceptionError](err); ok {
 			return toolError(env, e.class+": "+e.text)
 		}
 		return toolError(env, err.Error())
@@ -149,8 +149,8 @@ func describeFeatures(ctx context.Context, env Env, cl *cluster, node int32, one
 	var err error
 	if one && !cl.controllers {
 		err = cl.call(ctx, func(ctx context.Context) error {
-			if _, err := kadm.NewClient(cl.kgo).BrokerMetadata(ctx); err != nil { // which brokers there are
-				return err
+			if _, listErr := kadm.NewClient(cl.kgo).BrokerMetadata(ctx); listErr != nil { // which brokers there are
+				return listErr
 			}
 			resp, err = req.RequestWith(ctx, cl.kgo.Broker(int(node)))
 			return err
@@ -171,12 +171,7 @@ func describeFeatures(ctx context.Context, env Env, cl *cluster, node int32, one
 	}
 	rows := []featureRow{}
 	for _, f := range resp.SupportedFeatures {
-		var level int16
-		for _, done := range resp.FinalizedFeatures {
-			if done.Name == f.Name {
-				level = done.MaxVersionLevel
-			}
-		}
+		level := finalized(resp, f.Name)
 		if as == formatJSON {
 			row := featureRow{Feature: f.Name, Min: f.MinVersion, Max: f.MaxVersion, Finalized: level}
 			if epoch != "-" {
@@ -195,6 +190,16 @@ func describeFeatures(ctx context.Context, env Env, cl *cluster, node int32, one
 		return printJSON(env.Stdout, rows)
 	}
 	return nil
+}
+
+// finalized is the level of a feature in the cluster; 0 where it has none.
+func finalized(resp *kmsg.ApiVersionsResponse, name string) int16 {
+	for _, f := range resp.FinalizedFeatures {
+		if f.Name == name {
+			return f.MaxVersionLevel
+		}
+	}
+	return 0
 }
 
 // levelText is a level as Kafka's tool shows it: metadata.version has names.
@@ -238,7 +243,7 @@ func newFeaturesUpdate(env Env, o *featuresOptions, verb string) *cobra.Command 
 
 // updates are what the command line asks for.
 //
-//nolint:staticcheck // ST1005: Kafka's texts
+//nolint:gocognit,revive,staticcheck // one flag after another; ST1005: Kafka's texts
 func (o *featuresOptions) updates(env Env, verb string) ([]kmsg.UpdateFeaturesRequestFeatureUpdate, error) {
 	var all []kmsg.UpdateFeaturesRequestFeatureUpdate
 	add := func(name string, level int16) error {
@@ -265,7 +270,7 @@ func (o *featuresOptions) updates(env Env, verb string) ([]kmsg.UpdateFeaturesRe
 			return nil, err
 		}
 		for _, l := range releaseLevels(release.Level) {
-			if err = add(l.name, l.level); err != nil {
+			if err := add(l.name, l.level); err != nil {
 				return nil, err
 			}
 		}
@@ -278,7 +283,7 @@ func (o *featuresOptions) updates(env Env, verb string) ([]kmsg.UpdateFeaturesRe
 		if err != nil {
 			return nil, err
 		}
-		if err = add(feature.MetadataVersion, release.Level); err != nil {
+		if err := add(feature.MetadataVersion, release.Level); err != nil {
 			return nil, err
 		}
 	}
@@ -345,7 +350,7 @@ func (o *featuresOptions) update(ctx context.Context, env Env, cl *cluster, verb
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d out of %d operation(s) failed.", failed, len(updates)) //nolint:staticcheck // ST1005: Kafka's text
+		return fmt.Errorf("%d out of %d operation(s) failed.", failed, len(updates)) //nolint:revive,staticcheck // ST1005: Kafka's text
 	}
 	return nil
 }

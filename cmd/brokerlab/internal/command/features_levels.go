@@ -65,7 +65,7 @@ func releaseLevels(level int16) []featureLevel {
 
 // parseLevel reads feature=level.
 //
-//nolint:staticcheck // ST1005: Kafka's texts
+//nolint:revive,staticcheck // ST1005: Kafka's texts
 func parseLevel(text string) (string, int16, error) {
 	name, right, ok := strings.Cut(text, "=")
 	if !ok {

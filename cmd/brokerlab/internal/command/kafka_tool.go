@@ -40,10 +40,10 @@ func optionClash(one, other string) error {
 	return fmt.Errorf("Option \"[%s]\" can't be used with option \"[%s]\"", one, other) //nolint:staticcheck // ST1005: Kafka's text
 }
 
-// javaException is an error of the cluster as Kafka's tools name it.
-type javaException struct {
+// javaExceptionError is an error of the cluster as Kafka's tools name it.
+type javaExceptionError struct {
 	class string // such as org.apache.kafka.common.errors.InvalidRequestException
 	text  string
 }
 
-func (e *javaException) Error() string { return e.class + ": " + e.text }
+func (e *javaExceptionError) Error() string { return e.class + ": " + e.text }
