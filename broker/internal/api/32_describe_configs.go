@@ -125,7 +125,7 @@ func (q *call) describeResource(req *kmsg.DescribeConfigsRequest, r *kmsg.Descri
 	switch r.ResourceType {
 	case kmsg.ConfigResourceTypeBroker:
 		if r.ResourceName != "" {
-			if why := q.refuseNode(r.ResourceName, "Unexpected broker id, expected %d or empty string, but received %s"); why != "" {
+			if why := q.refuseNode("Broker", r.ResourceName, "Unexpected broker id, expected %d or empty string, but received %s"); why != "" {
 				return refuse(why)
 			}
 		}
@@ -134,7 +134,7 @@ func (q *call) describeResource(req *kmsg.DescribeConfigsRequest, r *kmsg.Descri
 		if r.ResourceName == "" {
 			return refuse("Broker id must not be empty")
 		}
-		if why := q.refuseNode(r.ResourceName, "Unexpected broker id, expected %d but received %s"); why != "" {
+		if why := q.refuseNode("Broker", r.ResourceName, "Unexpected broker id, expected %d but received %s"); why != "" {
 			return refuse(why)
 		}
 	default:

@@ -168,12 +168,12 @@ func protectedBy(kind kmsg.ConfigResourceType, name string) (acl.ResourceType, s
 	}
 }
 
-// refuseNode says why a resource name is not this broker's; format takes the expected and the
-// received id.
-func (q *call) refuseNode(name, format string) string {
+// refuseNode says why a resource name is not this broker's; what is Kafka's word for it, and format takes the expected and
+// the received id.
+func (q *call) refuseNode(what, name, format string) string {
 	id, err := strconv.ParseInt(name, 10, 32)
 	if err != nil {
-		return "Node id must be an integer, but it is: " + name
+		return what + " id must be an integer, but it is: " + name
 	}
 	if id != int64(q.server.o.NodeID) {
 		return fmt.Sprintf(format, q.server.o.NodeID, name)
@@ -182,7 +182,7 @@ func (q *call) refuseNode(name, format string) string {
 }
 
 func (a *alteration) alterLogger(r *changed) {
-	if why := a.call.refuseNode(r.name, "Unexpected node id. Expected %d, but received %s"); why != "" {
+	if why := a.call.refuseNode("Node", r.name, "Unexpected node id. Expected %d, but received %s"); why != "" {
 		r.refuse(kerr.InvalidRequest, "%s", why)
 		return
 	}
@@ -197,7 +197,7 @@ func (a *alteration) alterLogger(r *changed) {
 func (a *alteration) alterBroker(r *changed) {
 	q := a.call
 	if r.name != "" {
-		if why := q.refuseNode(r.name, "Unexpected broker id, expected %d, but received %s"); why != "" {
+		if why := q.refuseNode("Node", r.name, "Unexpected broker id, expected %d, but received %s"); why != "" {
 			r.refuse(kerr.InvalidRequest, "%s", why)
 			return
 		}
