@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
 )
 
 func TestTableHoldsWhatWasAddedAndNotRemoved(t *testing.T) {
@@ -146,7 +148,7 @@ func BenchmarkListing(b *testing.B) {
 			rows = c.AppendID(rows)
 			rows = append(rows, id.Type...)
 			rows = append(rows, id.Name...)
-			rows = appendJavaAddr(rows, c.Remote().Addr())
+			rows = acl.AppendHostText(rows, c.Remote().Addr())
 			n++
 		}
 		took = append(took, time.Since(begin))
