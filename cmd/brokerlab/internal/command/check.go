@@ -16,7 +16,6 @@ import (
 	"github.com/magiconair/properties"
 	"github.com/spf13/cobra"
 
-	"github.com/brokerlab/brokerlab/broker/admin"
 	"github.com/brokerlab/brokerlab/netlab"
 	"github.com/brokerlab/brokerlab/netlab/topology"
 	"github.com/brokerlab/brokerlab/scenarios/report"
@@ -153,21 +152,9 @@ func (o *checkOptions) checkLab(ctx context.Context, file *topology.Lab, p *prog
 }
 
 func (o *checkOptions) checkCluster(ctx context.Context, env Env, file *topology.Lab, tell func(done, of int)) ([]reproduce.Result, error) {
-	seeds, err := parseBootstrap(o.servers)
+	seeds, config, err := loadClient(env, o.servers, o.config)
 	if err != nil {
 		return nil, err
-	}
-	config, err := admin.NewClientConfig(nil)
-	if o.config != "" {
-		config, err = admin.LoadClientConfig(o.config)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range config.Warnings {
-		if _, err = fmt.Fprintf(env.Stderr, "brokerlab: %s: %s\n", o.config, w); err != nil {
-			return nil, err
-		}
 	}
 	principal, err := o.whom()
 	if err != nil {

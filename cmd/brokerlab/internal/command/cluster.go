@@ -22,27 +22,36 @@ type cluster struct {
 	controllers bool // only they are asked, and they know no topics
 }
 
+// loadClient reads the bootstrap servers and, unless file is empty, a client.properties, whose warnings go to stderr.
+func loadClient(env Env, servers, file string) (seeds []string, config *admin.ClientConfig, err error) {
+	if seeds, err = parseBootstrap(servers); err != nil {
+		return nil, nil, err
+	}
+	if file == "" {
+		config, err = admin.NewClientConfig(nil)
+	} else {
+		config, err = admin.LoadClientConfig(file)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, w := range config.Warnings {
+		if _, err = fmt.Fprintf(env.Stderr, "brokerlab: %s: %s\n", file, w); err != nil {
+			return nil, nil, err
+		}
+	}
+	return seeds, config, nil
+}
+
 // open connects to the cluster that o names.
 func (o *bootstrapOptions) open(env Env) (*cluster, error) {
 	servers := o.servers
 	if servers == "" && o.controllers != "" {
 		servers = o.controllers
 	}
-	seeds, err := parseBootstrap(servers)
+	seeds, config, err := loadClient(env, servers, o.config)
 	if err != nil {
 		return nil, err
-	}
-	config, err := admin.NewClientConfig(nil)
-	if o.config != "" {
-		config, err = admin.LoadClientConfig(o.config)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range config.Warnings {
-		if _, err = fmt.Fprintf(env.Stderr, "brokerlab: %s: %s\n", o.config, w); err != nil {
-			return nil, err
-		}
 	}
 	keys := protocol.DefaultKeys()
 	if o.listKey != 0 {
