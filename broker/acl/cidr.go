@@ -78,7 +78,7 @@ func parseCIDR6(host string) (netip.Prefix, error) {
 	if bits < 0 || bits > 128 {
 		return netip.Prefix{}, fmt.Errorf("Could not parse [%s] - prefix length must be between 0 and 128", host) //nolint:staticcheck // ST1005: Kafka's text
 	}
-	a, ok := parseJavaIPv6(address)
+	a, ok := ParseJavaIPv6(address)
 	if !ok {
 		return netip.Prefix{}, fmt.Errorf("Could not parse [%s]", address) //nolint:staticcheck // ST1005: Kafka's text
 	}
@@ -100,9 +100,9 @@ func parseJavaInt(s string) (int, error) {
 	return int(n), err
 }
 
-// parseJavaIPv6 reads a literal as Java's InetAddress.getByName does (IPAddressUtil.textToNumericFormatV6): groups of any
+// ParseJavaIPv6 reads a literal as Java's InetAddress.getByName does (IPAddressUtil.textToNumericFormatV6): groups of any
 // number of leading zeros, one "::", a dotted end, brackets around it all, a numeric zone. The zone is dropped.
-func parseJavaIPv6(s string) (netip.Addr, bool) {
+func ParseJavaIPv6(s string) (netip.Addr, bool) {
 	if strings.HasPrefix(s, "[") {
 		if len(s) <= 2 || !strings.HasSuffix(s, "]") {
 			return netip.Addr{}, false

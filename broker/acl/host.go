@@ -67,7 +67,7 @@ func exactAddr(host string) (a netip.Addr, ok bool) {
 // looseAddr reads an address however it is written: shortened, in capitals, in brackets, mapped, with leading zeros.
 func looseAddr(text string) (netip.Addr, bool) {
 	if strings.Contains(text, ":") {
-		a, ok := parseJavaIPv6(text)
+		a, ok := ParseJavaIPv6(text)
 		return a, ok
 	}
 	b, ok := dottedEnd(text)
