@@ -71,6 +71,14 @@ func (c *codec) uint64(v *uint64) {
 	*v = uint64(n)
 }
 
+func (c *codec) float64(v *float64) {
+	if c.reading {
+		*v = c.src.Float64()
+	} else {
+		c.dst = kbin.AppendFloat64(c.dst, *v)
+	}
+}
+
 func (c *codec) string(v *string) {
 	if c.reading {
 		*v = c.src.CompactString()
@@ -94,6 +102,9 @@ func (c *codec) nullableBytes(v *[]byte) {
 		c.dst = kbin.AppendCompactNullableBytes(c.dst, *v)
 	}
 }
+
+// stringField is the element of an array of strings.
+func stringField(v *string, c *codec) { c.string(v) }
 
 // maxTags bounds the tagged fields of one struct: two bytes of a request must not cost a hundred of memory. Kafka's own
 // messages have a handful.

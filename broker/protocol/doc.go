@@ -1,5 +1,6 @@
 // Package protocol holds the Kafka messages that brokerlab speaks and franz-go's kmsg lacks, shaped like kmsg's own:
-// ListClientConnections of KIP-1329, and brokerlab's own DescribeConnections, DescribeKernel and DescribeClosedConnections.
+// ListClientConnections of KIP-1329, and brokerlab's own DescribeConnections, DescribeKernel, DescribeClosedConnections,
+// DescribeLimits, CloseConnections and DescribeConnectionTimeline.
 //
 // Each message lists its fields once, in wire order, in a method named fields; the same list writes and reads it.
 // A message does not survive as a half: ReadFrom of truncated bytes is an error, and no length that the bytes claim
@@ -15,6 +16,9 @@ type Keys struct {
 	DescribeConnections   int16
 	DescribeKernel        int16
 	DescribeClosed        int16
+	DescribeLimits        int16
+	CloseConnections      int16
+	DescribeTimeline      int16
 }
 
 // The keys a broker uses unless told otherwise. Kafka has since given 93 to another message, which brokerlab does not
@@ -24,6 +28,9 @@ const (
 	DefaultDescribeConnectionsKey   int16 = 10001
 	DefaultDescribeKernelKey        int16 = 10002
 	DefaultDescribeClosedKey        int16 = 10003
+	DefaultDescribeLimitsKey        int16 = 10004
+	DefaultCloseConnectionsKey      int16 = 10005
+	DefaultDescribeTimelineKey      int16 = 10006
 )
 
 // DefaultKeys returns the keys of a broker whose configuration moves none.
@@ -33,6 +40,9 @@ func DefaultKeys() Keys {
 		DescribeConnections:   DefaultDescribeConnectionsKey,
 		DescribeKernel:        DefaultDescribeKernelKey,
 		DescribeClosed:        DefaultDescribeClosedKey,
+		DescribeLimits:        DefaultDescribeLimitsKey,
+		CloseConnections:      DefaultCloseConnectionsKey,
+		DescribeTimeline:      DefaultDescribeTimelineKey,
 	}
 }
 
@@ -43,6 +53,9 @@ func (k Keys) Names() map[int16]string {
 		k.DescribeConnections:   "DescribeConnections",
 		k.DescribeKernel:        "DescribeKernel",
 		k.DescribeClosed:        "DescribeClosedConnections",
+		k.DescribeLimits:        "DescribeLimits",
+		k.CloseConnections:      "CloseConnections",
+		k.DescribeTimeline:      "DescribeConnectionTimeline",
 	}
 }
 

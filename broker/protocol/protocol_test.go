@@ -35,6 +35,12 @@ func messages() map[string]message {
 		"DescribeKernelResponse":            NewPtrDescribeKernelResponse(),
 		"DescribeClosedConnectionsRequest":  NewPtrDescribeClosedConnectionsRequest(),
 		"DescribeClosedConnectionsResponse": NewPtrDescribeClosedConnectionsResponse(),
+		"DescribeLimitsRequest":             NewPtrDescribeLimitsRequest(),
+		"DescribeLimitsResponse":            NewPtrDescribeLimitsResponse(),
+		"CloseConnectionsRequest":           NewPtrCloseConnectionsRequest(),
+		"CloseConnectionsResponse":          NewPtrCloseConnectionsResponse(),
+		"ConnectionTimelineRequest":         NewPtrDescribeConnectionTimelineRequest(),
+		"ConnectionTimelineResponse":        NewPtrDescribeConnectionTimelineResponse(),
 	}
 }
 
@@ -66,6 +72,8 @@ func fill(v reflect.Value, next *int) {
 		v.SetBool(true)
 	case reflect.Uint8, reflect.Uint64:
 		v.SetUint(uint64(*next))
+	case reflect.Float64:
+		v.SetFloat(float64(*next) + 0.5)
 	case reflect.Int16, reflect.Int32, reflect.Int64:
 		v.SetInt(int64(*next))
 	default:
@@ -77,7 +85,9 @@ func equal(a, b message) string {
 	return cmp.Diff(a, b, cmp.AllowUnexported(
 		ListClientConnectionsRequest{}, ListClientConnectionsResponse{}, DescribeConnectionsRequest{},
 		DescribeConnectionsResponse{}, DescribeKernelRequest{}, DescribeKernelResponse{},
-		DescribeClosedConnectionsRequest{}, DescribeClosedConnectionsResponse{}, kmsg.Tags{},
+		DescribeClosedConnectionsRequest{}, DescribeClosedConnectionsResponse{}, DescribeLimitsRequest{}, DescribeLimitsResponse{},
+		CloseConnectionsRequest{}, CloseConnectionsResponse{}, DescribeConnectionTimelineRequest{}, DescribeConnectionTimelineResponse{},
+		kmsg.Tags{},
 	))
 }
 
@@ -189,6 +199,17 @@ func TestOwnMessagesKeepTheirBytes(t *testing.T) {
 		"0000000000000006"+"0000000000000005"+"02"+"0000000000000003"+"01"+"01"+"01"+"01"+"00000007"+"01"+"01"+"01"+"01"+"00"+"0000000000000000"+"0000000000000008"+
 		"05"+hex.EncodeToString([]byte("idle"))+strings.Repeat("0000000000000000", 2)+"00"+"00")
 
+	shut := NewPtrCloseConnectionsRequest()
+	shut.ConnectionIDs, shut.Most, shut.ValidateOnly = []string{"a"}, 3, true
+	check(t, "CloseConnections", shut, "0000000000"+"02"+"0261"+"00"+"00000003"+"01"+"00")
+
+	limits := NewPtrDescribeLimitsResponse()
+	limits.NodeID, limits.Time, limits.AddressCount = 1, 2, 3
+	limits.Limits = []DescribeLimitsResponseLimit{{Name: "max.connections", Value: NoLimit, InUse: 1.5}}
+	check(t, "DescribeLimits response", limits, "00000000"+"0000"+"00"+"00000001"+"0000000000000002"+
+		"02"+"10"+hex.EncodeToString([]byte("max.connections"))+"010101"+"000000007fffffff"+"0101"+"3ff8000000000000"+"0101"+"00"+
+		"01"+"00000003"+"01"+"00")
+
 	kernel := NewPtrDescribeKernelResponse()
 	kernel.Mode, kernel.Lost = "full", []DescribeKernelResponseLost{{Cause: "map full", Count: 5}}
 	check(t, "DescribeKernel response", kernel, "00000000"+"0000"+"00"+"00000000"+"05"+hex.EncodeToString([]byte("full"))+"01"+"01"+
@@ -213,6 +234,14 @@ func TestArrayBoundsAreTheSizesOfEmptyElements(t *testing.T) {
 		"kernel port":          {leastKernelPort, size(new(DescribeKernelResponsePort).fields)},
 		"kernel source":        {leastKernelSource, size(new(DescribeKernelResponseSource).fields)},
 		"kernel lost":          {leastKernelLost, size(new(DescribeKernelResponseLost).fields)},
+		"limit":                {leastLimit, size(new(DescribeLimitsResponseLimit).fields)},
+		"limited listener":     {leastLimitListener, size(new(DescribeLimitsResponseListener).fields)},
+		"accept queue":         {leastLimitQueue, size(new(DescribeLimitsResponseQueue).fields)},
+		"next connection":      {leastLimitNext, size(new(DescribeLimitsResponseNext).fields)},
+		"limited address":      {leastLimitAddress, size(new(DescribeLimitsResponseAddress).fields)},
+		"closing connection":   {leastClosingConnection, size(new(CloseConnectionsResponseConnection).fields)},
+		"timeline":             {leastTimeline, size(new(DescribeConnectionTimelineResponseConnection).fields)},
+		"timeline event":       {leastTimelineEvent, size(new(DescribeConnectionTimelineResponseEvent).fields)},
 	} {
 		if c.bound != c.size {
 			t.Errorf("bound of a %s = %d, but an empty one takes %d bytes", name, c.bound, c.size)
@@ -257,6 +286,9 @@ func TestKeysCanMove(t *testing.T) {
 		{NewPtrDescribeConnectionsRequest(), standard.DescribeConnections},
 		{NewPtrDescribeKernelRequest(), standard.DescribeKernel},
 		{NewPtrDescribeClosedConnectionsRequest(), standard.DescribeClosed},
+		{NewPtrDescribeLimitsRequest(), standard.DescribeLimits},
+		{NewPtrCloseConnectionsRequest(), standard.CloseConnections},
+		{NewPtrDescribeConnectionTimelineRequest(), standard.DescribeTimeline},
 	} {
 		if got := c.req.Key(); got != c.want || c.req.ResponseKind().Key() != c.want {
 			t.Errorf("%T has key %d and expects an answer with %d, want %d", c.req, got, c.req.ResponseKind().Key(), c.want)
@@ -296,6 +328,12 @@ func FuzzReadFrom(f *testing.F) {
 		func() message { return NewPtrDescribeKernelResponse() },
 		func() message { return NewPtrDescribeClosedConnectionsRequest() },
 		func() message { return NewPtrDescribeClosedConnectionsResponse() },
+		func() message { return NewPtrDescribeLimitsRequest() },
+		func() message { return NewPtrDescribeLimitsResponse() },
+		func() message { return NewPtrCloseConnectionsRequest() },
+		func() message { return NewPtrCloseConnectionsResponse() },
+		func() message { return NewPtrDescribeConnectionTimelineRequest() },
+		func() message { return NewPtrDescribeConnectionTimelineResponse() },
 	}
 	for i, kind := range kinds {
 		m := kind()
