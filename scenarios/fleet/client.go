@@ -290,6 +290,9 @@ func (c *client) fail(err error) {
 		r.Outcome = classify(err, r.Phase)
 		r.Error, r.Ended = err.Error(), time.Now()
 	})
+	if c.record().Outcome != Abandoned {
+		c.fleet.failed.Add(1)
+	}
 	c.shut()
 }
 

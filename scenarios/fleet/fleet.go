@@ -1,10 +1,12 @@
 package fleet
 
 import (
+	"bytes"
 	"container/heap"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -51,6 +53,7 @@ type Fleet struct {
 	}
 	agenda agenda
 	up     atomic.Int64
+	failed atomic.Int64
 }
 
 // group is a Group made ready.
@@ -225,7 +228,7 @@ func makeReady(plan *Plan) ([]*group, error) {
 
 func tlsConfig(g *Group) (*tls.Config, error) {
 	c := &tls.Config{
-		MinVersion:       tls.VersionTLS12,
+		MinVersion:       max(g.TLS.MinVersion, tls.VersionTLS12),
 		MaxVersion:       g.TLS.MaxVersion,
 		ServerName:       g.TLS.ServerName,
 		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256},
@@ -233,9 +236,22 @@ func tlsConfig(g *Group) (*tls.Config, error) {
 	if c.ServerName == "" {
 		c.ServerName = g.Target.Addr().String()
 	}
-	if g.TLS.CA == "" {
+	switch {
+	case g.TLS.Pin != "":
+		block, _ := pem.Decode([]byte(g.TLS.Pin))
+		if block == nil {
+			return nil, errors.New("no certificate in the pinned PEM")
+		}
+		c.InsecureSkipVerify = true // of chain and name: the certificate itself is compared
+		c.VerifyConnection = func(s tls.ConnectionState) error {
+			if !bytes.Equal(s.PeerCertificates[0].Raw, block.Bytes) {
+				return errors.New("the broker presents another certificate than before")
+			}
+			return nil
+		}
+	case g.TLS.CA == "":
 		c.InsecureSkipVerify = true
-	} else {
+	default:
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM([]byte(g.TLS.CA)) {
 			return nil, errors.New("no certificate in the trusted CA's PEM")
@@ -305,6 +321,21 @@ func (f *Fleet) Up() []Record {
 // UpCount is how many clients are up, without a look at each.
 func (f *Fleet) UpCount() int { return int(f.up.Load()) }
 
+// Progress is how far a fleet is, without a look at each client.
+type Progress struct {
+	Begun  int `json:"begun"`
+	Up     int `json:"up"`     // now
+	Failed int `json:"failed"` // ended neither by the fleet nor because it was stopped
+}
+
+// Progress tells how far the fleet is.
+func (f *Fleet) Progress() Progress {
+	f.mu.RLock()
+	begun := len(f.clients)
+	f.mu.RUnlock()
+	return Progress{Begun: begun, Up: f.UpCount(), Failed: int(f.failed.Load())}
+}
+
 // Stats is a fleet in numbers.
 type Stats struct {
 	Begun     int             `json:"begun"`     // clients
@@ -357,6 +388,15 @@ func (f *Fleet) Latencies() map[Latency]*hdrhistogram.Histogram {
 		out[name] = hdrhistogram.Import(h.Export())
 	}
 	return out
+}
+
+// TakeLatencies is [Fleet.Latencies], and the fleet begins anew.
+func (f *Fleet) TakeLatencies() map[Latency]*hdrhistogram.Histogram {
+	f.latencies.Lock()
+	defer f.latencies.Unlock()
+	taken := f.latencies.by
+	f.latencies.by = map[Latency]*hdrhistogram.Histogram{}
+	return taken
 }
 
 func (f *Fleet) observe(name Latency, d time.Duration) {

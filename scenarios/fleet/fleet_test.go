@@ -206,6 +206,28 @@ func TestWrongCredentialsAndUntrustedCertificatesAreToldApart(t *testing.T) {
 	g.Expect(f.FirstError()).To(MatchError(ContainSubstring("client 0 of group")))
 }
 
+func TestAPinnedCertificateIsTheOnlyOneThatIsTaken(t *testing.T) {
+	g := NewWithT(t)
+	pki, other := newAuthority(t), newAuthority(t)
+	target := kafka(t, kfake.TLS(pki.serverConfig))
+	pin := func(a authority) fleet.TLS {
+		block := &pem.Block{Type: "CERTIFICATE", Bytes: a.server.Certificate[0]}
+		return fleet.TLS{Pin: string(pem.EncodeToMemory(block)), ServerName: "not.its.name"}
+	}
+	f := open(t, fleet.Plan{Groups: []fleet.Group{
+		{Name: "its own", Count: 2, Target: target, Protocol: fleet.SSL, TLS: pin(pki)},
+		{Name: "another", Count: 2, Target: target, Protocol: fleet.SSL, TLS: pin(other)},
+	}})
+	for _, r := range f.Records() {
+		want := map[string]fleet.Outcome{"its own": fleet.Up, "another": fleet.TLSFailed}[r.Group]
+		g.Expect(r.Outcome).To(Equal(want), "%s: %+v", r.Group, r)
+	}
+	bad := fleet.Plan{Groups: []fleet.Group{{Count: 1, Target: target, Protocol: fleet.SSL, TLS: fleet.TLS{Pin: "x"}}}}
+	none, err := fleet.Open(t.Context(), bad)
+	g.Expect(err).To(MatchError(ContainSubstring("pinned")))
+	g.Expect(none.Close()).To(Succeed())
+}
+
 // accept serves each connection with serve and closes the listener at the end.
 func accept(t *testing.T, serve func(*net.TCPConn)) netip.AddrPort {
 	t.Helper()
@@ -528,4 +550,58 @@ func TestNthOfAnInvalidPrefixLeavesItToTheKernel(t *testing.T) {
 	if got := fleet.Nth(netip.Prefix{}, 3); got.IsValid() {
 		t.Errorf("Nth of no prefix = %v, want an invalid address", strconv.Quote(got.String()))
 	}
+}
+
+func TestWorkersTakeMoreClientsAndStopWhenToldTo(t *testing.T) {
+	g := NewWithT(t)
+	target, silent := kafka(t), deaf(t)
+	group := func(target netip.AddrPort, count int) fleet.Plan {
+		return fleet.Plan{Groups: []fleet.Group{{
+			Name: "more", Count: count, Target: target, Protocol: fleet.Plaintext,
+		}}, Timeout: time.Minute}
+	}
+	w, err := fleet.StartWorkers(t.Context(), 2, func(ctx context.Context) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, os.Args[0])
+		cmd.Env = append(os.Environ(), workerEnv+"=1")
+		return cmd
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.PIDs()).To(HaveLen(2))
+	for range 2 {
+		g.Expect(w.Add(t.Context(), []fleet.Plan{group(target, 5), group(target, 5)}, nil)).To(Succeed())
+	}
+	latencies, err := w.Latencies()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(latencies[fleet.FirstLatency].TotalCount()).To(Equal(int64(20)))
+
+	// Nobody answers these: without a stop they would wait for a minute.
+	var told fleet.Progress
+	g.Expect(w.Add(t.Context(), []fleet.Plan{group(target, 1), group(silent, 3)}, func(p fleet.Progress) bool {
+		told = p
+		return p.Up < 21
+	})).To(Succeed())
+	g.Expect(told.Up).To(Equal(21))
+	g.Expect(told.Failed).To(BeZero())
+	g.Expect(w.Failures(0)).To(BeEmpty())
+	latencies, err = w.Latencies()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(latencies[fleet.FirstLatency].TotalCount()).To(Equal(int64(1)), "those before were taken already")
+
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	g.Expect(w.Add(ctx, []fleet.Plan{group(silent, 3), group(silent, 3)}, nil)).To(MatchError(context.DeadlineExceeded))
+	g.Expect(w.CloseSome(1, fleet.FIN)).To(Equal(2))
+	g.Expect(w.CloseAll(fleet.RST)).To(Equal(19))
+	g.Expect(w.Close()).To(Succeed())
+}
+
+// deaf is a listener that accepts in the kernel and never answers.
+func deaf(t *testing.T) netip.AddrPort {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return netip.MustParseAddrPort(l.Addr().String())
 }

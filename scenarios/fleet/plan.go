@@ -73,12 +73,16 @@ const (
 type TLS struct {
 	// CA is what the broker's certificate must lead to. Empty: any certificate is taken, which is also the cheapest.
 	CA string `json:"ca,omitempty"`
+	// Pin, instead of CA, is the certificate that the broker must present, byte by byte: for thousands of clients of a broker whose
+	// certificate was verified once.
+	Pin string `json:"pin,omitempty"`
 	// Certificate (with its chain) and Key are the client's own, for mutual TLS. Both or neither.
 	Certificate string `json:"certificate,omitempty"`
 	Key         string `json:"key,omitempty"`
 	// ServerName is verified and sent as SNI; empty: the target's address.
 	ServerName string `json:"serverName,omitempty"`
-	// MaxVersion bounds the version, as crypto/tls counts them; 0: TLS 1.3.
+	// MinVersion and MaxVersion bound the version, as crypto/tls counts them; 0: TLS 1.2 and 1.3.
+	MinVersion uint16 `json:"minVersion,omitempty"`
 	MaxVersion uint16 `json:"maxVersion,omitempty"`
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os/exec"
 	"sync"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -17,87 +18,188 @@ import (
 // command a line as JSON, the plan first, and answers each with one line. It ends, with its clients, when its input does.
 
 type command struct {
-	Op   string `json:"op"` // open, records, close, latencies
+	Op   string `json:"op"` // open, stop, churn, records, failures, close, latencies
 	Plan *Plan  `json:"plan,omitempty"`
 	How  How    `json:"how,omitempty"`
+	// Churn and how long it lasts.
+	Churn   *Churn        `json:"churn,omitempty"`
+	Lasting time.Duration `json:"lasting,omitempty"`
+	// Count bounds how many clients are closed or told of; 0: all.
+	Count int `json:"count,omitempty"`
 }
 
 type answer struct {
+	// Progress comes with Interim a few times while clients are opened, and once more with the answer to that.
+	Progress  *Progress                          `json:"progress,omitempty"`
+	Interim   bool                               `json:"interim,omitempty"`
 	Error     string                             `json:"error,omitempty"`
 	Count     int                                `json:"count,omitempty"`
 	Records   []Record                           `json:"records,omitempty"`
 	Latencies map[Latency]*hdrhistogram.Snapshot `json:"latencies,omitempty"`
 }
 
+// progressEvery is how often a worker tells how far it is.
+const progressEvery = 200 * time.Millisecond
+
 // Serve is the whole of a worker process: it obeys the commands of in until its end. resolve makes a source from its
 // description.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, resolve func(SourceSpec) (Source, error)) error {
-	var f *Fleet
+	s := &server{resolve: resolve, answers: json.NewEncoder(out)}
 	defer func() {
-		if f != nil {
-			_ = f.Close() // the process ends
+		if s.fleet != nil {
+			_ = s.fleet.Close() // the process ends
 		}
 	}()
-	lines, answers := json.NewDecoder(in), json.NewEncoder(out)
-	for {
-		var cmd command
-		err := lines.Decode(&cmd)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read a command: %w", err)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	orders := make(chan order)
+	go listen(ctx, json.NewDecoder(in), orders)
+	for o := range orders {
+		if o.err != nil {
+			return fmt.Errorf("read a command: %w", o.err)
 		}
 		var a answer
-		if f, err = obey(ctx, f, &cmd, &a, resolve); err != nil {
+		if err := s.obey(&o, &a); err != nil { //nolint:contextcheck // an order has its own
 			a.Error = err.Error()
 		}
-		if err := answers.Encode(&a); err != nil {
+		if err := s.answers.Encode(&a); err != nil {
 			return fmt.Errorf("answer a command: %w", err)
+		}
+	}
+	return nil
+}
+
+// server is a worker process from the inside.
+type server struct {
+	fleet   *Fleet // nil until the first plan
+	resolve func(SourceSpec) (Source, error)
+	answers *json.Encoder
+}
+
+// order is a command and the context in which it is obeyed, or why there is none.
+type order struct {
+	command
+
+	ctx context.Context //nolint:containedctx // a command's own: stop ends it
+	err error
+}
+
+// listen reads commands while others are obeyed, because stop ends the one before it. It closes orders at the end of the input.
+func listen(ctx context.Context, lines *json.Decoder, orders chan<- order) {
+	defer close(orders)
+	stop := func() {}
+	defer func() { stop() }() //nolint:gocritic // the last one, not this one
+	for {
+		var o order
+		o.err = lines.Decode(&o.command)
+		if errors.Is(o.err, io.EOF) {
+			return
+		}
+		if o.Op == "stop" {
+			stop()
+			continue
+		}
+		stop() // of the command before, which has been answered
+		orderCtx, cancel := context.WithCancel(ctx)
+		o.ctx, stop = orderCtx, cancel
+		select {
+		case orders <- o:
+		case <-ctx.Done():
+			return
+		}
+		if o.err != nil {
+			return
 		}
 	}
 }
 
-func obey(ctx context.Context, f *Fleet, cmd *command, a *answer, resolve func(SourceSpec) (Source, error)) (*Fleet, error) {
+func (s *server) obey(cmd *order, a *answer) error {
 	if cmd.Op == "open" {
-		if f != nil || cmd.Plan == nil {
-			return f, errors.New("a worker opens one plan")
-		}
-		for i := range cmd.Plan.Groups {
-			g := &cmd.Plan.Groups[i]
-			if g.From == nil {
-				continue
-			}
-			s, err := resolve(*g.From)
-			if err != nil {
-				return nil, fmt.Errorf("group %q: %w", g.Name, err)
-			}
-			g.Source = s
-		}
-		opened, err := Open(ctx, *cmd.Plan)
-		if opened != nil {
-			a.Count = opened.Stats().Up
-		}
-		return opened, err
+		return s.open(cmd.ctx, cmd.Plan, a)
 	}
-	if f == nil {
-		return nil, errors.New("no plan was opened")
+	if s.fleet == nil {
+		return errors.New("no plan was opened")
 	}
 	var err error
 	switch cmd.Op {
+	case "churn":
+		err = s.churn(cmd)
 	case "records":
-		a.Records = f.Records()
+		a.Records = s.fleet.Records()
+	case "failures":
+		a.Records = failures(s.fleet, cmd.Count)
 	case "close":
-		a.Count, err = f.CloseWhere(nil, cmd.How)
+		a.Count, err = s.fleet.CloseWhere(first(cmd.Count), cmd.How)
 	case "latencies":
 		a.Latencies = map[Latency]*hdrhistogram.Snapshot{}
-		for name, h := range f.Latencies() {
+		for name, h := range s.fleet.TakeLatencies() {
 			a.Latencies[name] = h.Export()
 		}
 	default:
 		err = fmt.Errorf("unknown command %q", cmd.Op)
 	}
-	return f, err
+	return err
+}
+
+// open opens plan's clients and tells of it meanwhile. That it was stopped is no error.
+func (s *server) open(ctx context.Context, plan *Plan, a *answer) error {
+	if plan == nil {
+		return errors.New("no plan to open")
+	}
+	if err := s.find(plan); err != nil {
+		return err
+	}
+	if s.fleet == nil { // the first plan's timeout is that of all
+		f, err := New(plan.Timeout)
+		if err != nil {
+			return err
+		}
+		s.fleet = f
+	}
+	opened := make(chan error, 1)
+	go func() { opened <- s.fleet.Add(ctx, *plan) }()
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	var told error
+	for {
+		select {
+		case err := <-opened:
+			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+				err = nil
+			}
+			a.Progress = new(s.fleet.Progress())
+			return errors.Join(err, told)
+		case <-tick.C:
+			told = s.answers.Encode(&answer{Progress: new(s.fleet.Progress()), Interim: true})
+		}
+	}
+}
+
+// failures are the records of the first n clients that failed, n 0: of all of them.
+func failures(f *Fleet, n int) []Record {
+	var failed []Record
+	records := f.Records()
+	for i := range records {
+		if r := &records[i]; r.Outcome == Abandoned || r.Err() == nil {
+			continue
+		}
+		failed = append(failed, records[i])
+		if len(failed) == n {
+			break
+		}
+	}
+	return failed
+}
+
+// first matches the first n records that it is asked about; n 0: all.
+func first(n int) func(Record) bool {
+	if n == 0 {
+		return nil
+	}
+	return func(Record) bool {
+		n--
+		return n >= 0
+	}
 }
 
 // Workers is a fleet in several processes. Its methods may not be called at the same time.
@@ -108,23 +210,39 @@ type Workers struct {
 type worker struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
-	lines  *json.Encoder
 	answer *json.Decoder
+
+	mu    sync.Mutex // guards lines
+	lines *json.Encoder
 }
 
-// OpenWorkers starts one process for each plan with start, which returns a command that will end up in [Serve], and opens
-// the plans at the same time. Sources are described by [Group.From].
-func OpenWorkers(ctx context.Context, plans []Plan, start func(context.Context) *exec.Cmd) (*Workers, error) {
+func (w *worker) send(c *command) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lines.Encode(c)
+}
+
+// StartWorkers starts n processes without clients with start, which returns a command that will end up in [Serve].
+func StartWorkers(ctx context.Context, n int, start func(context.Context) *exec.Cmd) (*Workers, error) {
 	w := &Workers{}
-	for range plans {
+	for range n {
 		one, err := startWorker(start(ctx))
 		if err != nil {
 			return nil, errors.Join(err, w.Close())
 		}
 		w.workers = append(w.workers, one)
 	}
-	_, err := w.each(func(i int) command { return command{Op: "open", Plan: &plans[i]} })
+	return w, nil
+}
+
+// OpenWorkers starts one process for each plan, as [StartWorkers] does, and opens the plans at the same time. Sources are
+// described by [Group.From].
+func OpenWorkers(ctx context.Context, plans []Plan, start func(context.Context) *exec.Cmd) (*Workers, error) {
+	w, err := StartWorkers(ctx, len(plans), start)
 	if err != nil {
+		return nil, err
+	}
+	if err := w.Add(ctx, plans, nil); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
@@ -145,16 +263,89 @@ func startWorker(cmd *exec.Cmd) (*worker, error) {
 	return &worker{cmd: cmd, in: in, lines: json.NewEncoder(in), answer: json.NewDecoder(bufio.NewReader(out))}, nil
 }
 
+// Add opens plans[i] in worker i, beside the clients that it has, and returns when all are up, failed or stopped. watch, unless nil,
+// is told a few times a second how far all are together; the first false stops the opening in all workers, as the end of ctx does,
+// and clients that had not come up are abandoned.
+func (w *Workers) Add(ctx context.Context, plans []Plan, watch func(Progress) bool) error {
+	if len(plans) != len(w.workers) {
+		return fmt.Errorf("%d plans for %d fleet workers", len(plans), len(w.workers))
+	}
+	state := &adding{workers: w.workers, watch: watch, each: make([]Progress, len(plans))}
+	defer context.AfterFunc(ctx, state.stop)()
+	_, err := w.ask(func(i int) command { return command{Op: "open", Plan: &plans[i]} }, state.heard)
+	return errors.Join(err, ctx.Err())
+}
+
+// adding is an [Workers.Add] under way.
+type adding struct {
+	workers []*worker
+	watch   func(Progress) bool
+
+	mu      sync.Mutex // guards the rest, and calls of watch
+	each    []Progress
+	stopped bool
+}
+
+func (a *adding) heard(i int, p Progress) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.each[i] = p
+	sum := Progress{}
+	for _, p := range a.each {
+		sum.Begun, sum.Up, sum.Failed = sum.Begun+p.Begun, sum.Up+p.Up, sum.Failed+p.Failed
+	}
+	if a.watch != nil && !a.watch(sum) {
+		a.stopLocked()
+	}
+}
+
+func (a *adding) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stopLocked()
+}
+
+func (a *adding) stopLocked() {
+	if a.stopped {
+		return
+	}
+	a.stopped = true
+	for _, one := range a.workers {
+		_ = one.send(&command{Op: "stop"}) // one that is gone has stopped
+	}
+}
+
+// PIDs are the process ids of the workers.
+func (w *Workers) PIDs() []int {
+	var all []int
+	for _, one := range w.workers {
+		all = append(all, one.cmd.Process.Pid)
+	}
+	return all
+}
+
 // each sends a command to every worker at once and collects the answers.
 func (w *Workers) each(cmd func(i int) command) ([]answer, error) {
+	return w.ask(cmd, func(int, Progress) {})
+}
+
+// ask is each; heard is told of progress, for several workers at once.
+func (w *Workers) ask(cmd func(i int) command, heard func(i int, p Progress)) ([]answer, error) {
 	answers, errs := make([]answer, len(w.workers)), make([]error, len(w.workers))
 	var all sync.WaitGroup
 	for i, one := range w.workers {
 		all.Go(func() {
 			c := cmd(i)
-			err := one.lines.Encode(&c)
-			if err == nil {
+			err := one.send(&c)
+			for err == nil {
+				answers[i] = answer{}
 				err = one.answer.Decode(&answers[i])
+				if p := answers[i].Progress; err == nil && p != nil {
+					heard(i, *p)
+				}
+				if !answers[i].Interim {
+					break
+				}
 			}
 			if err == nil && answers[i].Error != "" {
 				err = errors.New(answers[i].Error)
@@ -178,17 +369,30 @@ func (w *Workers) Records() ([]Record, error) {
 	return records, err
 }
 
-// CloseAll closes all clients in the way how and returns how many were up.
-func (w *Workers) CloseAll(how How) (int, error) {
-	answers, err := w.each(func(int) command { return command{Op: "close", How: how} })
-	n := 0
+// Failures returns the records of clients that failed, of each worker the first atMost; 0: all.
+func (w *Workers) Failures(atMost int) ([]Record, error) {
+	answers, err := w.each(func(int) command { return command{Op: "failures", Count: atMost} })
+	var records []Record
 	for i := range answers {
-		n += answers[i].Count
+		records = append(records, answers[i].Records...)
 	}
-	return n, err
+	return records, err
 }
 
-// Latencies merges the workers' histograms.
+// CloseAll closes all clients in the way how and returns how many were up.
+func (w *Workers) CloseAll(how How) (int, error) { return w.CloseSome(0, how) }
+
+// CloseSome is CloseAll for the first n clients of each worker that are up; 0: all.
+func (w *Workers) CloseSome(n int, how How) (int, error) {
+	answers, err := w.each(func(int) command { return command{Op: "close", How: how, Count: n} })
+	closed := 0
+	for i := range answers {
+		closed += answers[i].Count
+	}
+	return closed, err
+}
+
+// Latencies takes and merges the workers' histograms: what they measured since the last time.
 func (w *Workers) Latencies() (map[Latency]*hdrhistogram.Histogram, error) {
 	answers, err := w.each(func(int) command { return command{Op: "latencies"} })
 	all := map[Latency]*hdrhistogram.Histogram{}
