@@ -27,7 +27,8 @@ const (
 
 // listener is a listen socket with its acceptor, its loops and its counters.
 // The acceptor holds at most one socket that is in no loop's queue: the one for
-// which it waits for a slot or for room.
+// which it waits for a slot or for room; those that are throttled have none and
+// want none.
 type listener struct {
 	Listener
 	server *Server
@@ -35,17 +36,21 @@ type listener struct {
 	socket *os.File
 	raw    syscall.RawConn
 	loops  atomic.Pointer[[]*loop] // those that take new connections; the slice is never changed
-	ctx    context.Context         //nolint:containedctx // the life of the acceptor, which outlives the call that starts it
-	cancel context.CancelFunc
+	// throttled are sockets of addresses that connect too often.
+	throttled throttled
+	ctx       context.Context //nolint:containedctx // the life of the acceptor, which outlives the call that starts it
+	cancel    context.CancelFunc
+	// removed: it is in no count any more, that of its limits included.
+	removed atomic.Bool
 
 	mu        sync.Mutex // guards what follows
 	leaving   []*loop    // still have connections, take no new ones
 	pastBytes [2]uint64  // in and out, of the loops that are gone
 
 	established, handshaking, queued, held atomic.Int64
-	accepted, refused, filePauses          atomic.Uint64
+	accepted, admitted, filePauses         atomic.Uint64
 	handshakes, handshakeFailures          atomic.Uint64
-	closed                                 [reasonCount]atomic.Uint64
+	refused, closed                        [reasonCount]atomic.Uint64
 	complaints                             [reasonCount]complaint
 	// The acceptor's own.
 	next        int // counts up; the remainder is the loop whose turn it is
@@ -92,13 +97,15 @@ func (l *listener) listen() error {
 func (l *listener) accept(ctx context.Context) {
 	defer l.server.running.Done()
 	defer l.drain()
+	defer l.throttled.closeAll()
 	for {
 		fd, sa, err := l.take()
 		switch {
 		case err == nil:
 			l.held.Store(1)
-			l.admit(ctx, fd, sa)
+			l.admit(ctx, fd, unmapped(addrPort(sa)))
 			l.held.Store(0)
+			l.throttled.inspect()
 			if fd >= l.server.options.MaxFiles {
 				l.pause(ctx, nil)
 			}
@@ -145,72 +152,6 @@ func (l *listener) take() (fd int, sa unix.Sockaddr, err error) {
 		return -1, nil, waitErr
 	}
 	return fd, sa, err
-}
-
-// admit takes the slot of a socket and queues it at a loop. It may block for
-// either.
-func (l *listener) admit(ctx context.Context, fd int, sa unix.Sockaddr) {
-	l.accepted.Add(1)
-	remote := unmapped(addrPort(sa))
-	var release func()
-	if limits := l.server.options.Limits; limits != nil {
-		var err error
-		if release, err = limits.Acquire(ctx, l.Name, remote.Addr(), l.Protocol); err != nil {
-			l.refuse(ctx, fd, remote, err)
-			return
-		}
-	}
-	a := accepted{fd: fd, remote: remote, release: release, at: time.Now()}
-	l.queued.Add(1)
-	loops := *l.loops.Load()
-	var lp *loop
-	for range loops {
-		lp = loops[l.next%len(loops)]
-		l.next++
-		select {
-		case lp.incoming <- a:
-			lp.wake()
-			lp.discardLate()
-			return
-		default:
-		}
-	}
-	// All are full: wait for the last one tried, as Kafka does.
-	select {
-	case lp.incoming <- a:
-		lp.wake()
-		lp.discardLate()
-	case <-ctx.Done():
-		l.queued.Add(-1)
-		l.discard(fd, release, l.endReason())
-	}
-}
-
-// refuse closes a socket that has no slot, without a byte.
-func (l *listener) refuse(ctx context.Context, fd int, remote netip.AddrPort, err error) {
-	reason := ReasonRefusedFull
-	if ctx.Err() != nil {
-		reason = l.endReason()
-	}
-	var named interface{ Reason() Reason }
-	if errors.As(err, &named) {
-		reason = named.Reason()
-	}
-	l.refused.Add(1)
-	l.server.ended.add(&Closed{Remote: remote, Listener: &l.Listener, Since: time.Now(), Reason: reason, Refused: true})
-	l.discard(fd, nil, reason)
-	l.server.log.InfoContext(ctx, "connection refused",
-		slog.String("listener", l.Name), slog.String("remote", remote.String()),
-		slog.String("reason", reason.String()), slog.String("error", err.Error()))
-}
-
-// discard closes a socket that never was in epoll, then gives its slot back.
-func (l *listener) discard(fd int, release func(), reason Reason) {
-	_ = unix.Close(fd)
-	if release != nil {
-		release()
-	}
-	l.closed[reason].Add(1)
 }
 
 // pause waits until there are file descriptors again. cause is the error that

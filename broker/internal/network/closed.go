@@ -29,6 +29,8 @@ type Closed struct {
 	Refused           bool // never registered: no id, no local end
 	Opened            bool // the handler knew it: TLS, if any, was done
 	processor, index  int32
+	stamps            stamps
+	lastActive        int64 // a moment of the server's clock
 
 	// Type to ClientID are of the last [Identity]; a text that is longer than
 	// 256 bytes is cut and ends in an ellipsis.
@@ -93,7 +95,7 @@ func (l *loop) remember(c *Conn, reason Reason) {
 	id := c.Identity()
 	l.server.ended.add(&Closed{
 		Local: c.local, Remote: c.remote, Listener: &l.listener.Listener, Since: c.Since(), Reason: reason,
-		BytesIn: c.BytesIn(), BytesOut: c.BytesOut(), Opened: c.opened, processor: l.processor, index: c.index,
+		BytesIn: c.BytesIn(), BytesOut: c.BytesOut(), Opened: c.opened, processor: l.processor, index: c.index, stamps: c.stamps.copy(), lastActive: c.lastActive.Load(),
 		Type: id.Type, Name: cut(id.Name), Software: cut(id.Software), SoftwareVersion: cut(id.SoftwareVersion), ClientID: cut(id.ClientID),
 	})
 }

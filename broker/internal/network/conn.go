@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/brokerlab/brokerlab/broker/quota"
 )
 
 // phase is how far a connection has come. It belongs to its loop.
@@ -36,7 +38,6 @@ const (
 type Conn struct {
 	loop          *loop
 	local, remote netip.AddrPort
-	since         int64 // Unix nanoseconds
 	cookie        uint64
 	fd            int32
 	slot          int32
@@ -65,7 +66,8 @@ type Conn struct {
 	identity          atomic.Pointer[Identity]
 	tlsInfo           atomic.Pointer[TLSInfo]
 	session           *session // nil on a plaintext listener
-	release           func()   // gives the slot back; nil: no limits
+	stamps            stamps
+	held              quota.Slot // the zero value without limits
 
 	mu     sync.Mutex
 	closed bool    // fd is not ours any more; guarded by mu
@@ -94,11 +96,11 @@ func (c *Conn) Remote() netip.AddrPort { return c.remote }
 func (c *Conn) Listener() *Listener { return &c.loop.listener.Listener }
 
 // Since is when it was admitted.
-func (c *Conn) Since() time.Time { return time.Unix(0, c.since) }
+func (c *Conn) Since() time.Time { return c.stamps.since() }
 
 // LastActive is when bytes last moved, to the precision of one event.
 func (c *Conn) LastActive() time.Time {
-	return c.loop.server.clock.time(c.lastActive.Load())
+	return c.stamps.time(c.lastActive.Load())
 }
 
 // Cookie is the kernel's cookie of the socket, by which other observers of the
@@ -141,7 +143,12 @@ func (c *Conn) SetState(state any) {
 // SetAuthenticated says whether the client of a SASL listener has authenticated:
 // until then its frames are limited to MaxAuthFrame. Called before the answer to
 // a frame, it holds for the next one.
-func (c *Conn) SetAuthenticated(yes bool) { c.authenticated.Store(yes) }
+func (c *Conn) SetAuthenticated(yes bool) {
+	c.authenticated.Store(yes)
+	if yes && c.loop.listener.Protocol.SASL() {
+		c.stamps.mark(&c.stamps.authenticated, c.loop.server.clock.now())
+	}
+}
 
 // Reply answers the frame with a whole response, its size prefix included. The
 // memory passes to the connection. It returns before a slow client has taken

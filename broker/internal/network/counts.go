@@ -15,13 +15,19 @@ type ListenerCounts struct {
 	Established int64
 	// Handshaking counts those that are not through their TLS handshake.
 	Handshaking int64
-	// Accepted counts sockets taken from the kernel, Refused those of them that
-	// Limits did not admit.
-	Accepted, Refused uint64
+	// Accepted counts sockets taken from the kernel. Of each but the one that is
+	// Held it is known what became of it: it is among the Admitted or the
+	// Refused, and among RefusedFor by why.
+	Accepted, Admitted, Refused uint64
+	// RefusedFor is indexed with a [Reason].
+	RefusedFor []uint64
 	// Queued counts accepted sockets that no loop has registered yet.
 	Queued int64
 	// Held is 1 while the acceptor has a socket in its hand.
 	Held int64
+	// Throttled counts refused sockets that are kept open for a while, because
+	// their address connects faster than it may.
+	Throttled int64
 	// FilePauses counts the times that accepting paused for want of file
 	// descriptors.
 	FilePauses uint64
@@ -53,16 +59,20 @@ func (l *listener) counts() ListenerCounts {
 		Established:       l.established.Load(),
 		Handshaking:       l.handshaking.Load(),
 		Accepted:          l.accepted.Load(),
-		Refused:           l.refused.Load(),
+		Admitted:          l.admitted.Load(),
 		Queued:            l.queued.Load(),
 		Held:              l.held.Load(),
 		FilePauses:        l.filePauses.Load(),
 		Handshakes:        l.handshakes.Load(),
 		HandshakeFailures: l.handshakeFailures.Load(),
+		Throttled:         int64(l.throttled.count()),
 		Closed:            make([]uint64, reasonCount),
+		RefusedFor:        make([]uint64, reasonCount),
 	}
 	for i := range l.closed {
 		n.Closed[i] = l.closed[i].Load()
+		n.RefusedFor[i] = l.refused[i].Load()
+		n.Refused += n.RefusedFor[i]
 	}
 	n.Threads = len(*l.loops.Load())
 	l.mu.Lock()

@@ -72,6 +72,7 @@ func (l *loop) handshaken(c *Conn, err error) {
 		return
 	}
 	l.listener.handshakes.Add(1)
+	c.stamps.mark(&c.stamps.handshaken, l.server.clock.now())
 	l.listener.handshaking.Add(-1)
 	c.phase, c.drained = phaseOpen, false
 	state := s.tls.ConnectionState()

@@ -43,6 +43,13 @@ func (l *idleList) remove(c *Conn) {
 	l.unlink(c)
 }
 
+// first is the connection that was not active for longest; nil when there is none.
+func (l *idleList) first() *Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.head
+}
+
 // due returns the connections whose last activity is not after the moment
 // until, and the last activity of the first that is later (ok false: none).
 func (l *idleList) due(until int64) (due []*Conn, next int64, ok bool) {

@@ -3,7 +3,7 @@ package network
 import (
 	"errors"
 	"fmt"
-	"net/netip"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -27,14 +27,6 @@ const (
 	// wakeSlot marks the events of the loop's own eventfd.
 	wakeSlot = -1
 )
-
-// accepted is a socket on its way from the acceptor to a loop, its slot taken.
-type accepted struct {
-	fd      int
-	remote  netip.AddrPort
-	release func()
-	at      time.Time
-}
 
 type taskKind uint8
 
@@ -69,7 +61,7 @@ type loop struct {
 	raw      syscall.RawConn
 	epollFD  int
 	wakeFD   int
-	deadline time.Time // of epoll's file; the zero time is none
+	deadline int64 // of epoll's file, a moment of the server's clock; the largest is none
 
 	// Scratch memory, of the loop's goroutine.
 	events    [eventsAtOnce]unix.EpollEvent
@@ -78,10 +70,14 @@ type loop struct {
 	record    []byte // crypto/tls's record buffer, lent while it reads
 	doing     []task
 	nextIndex int32
+	conns     int                // that are registered and not closed
+	ending    map[*Conn]struct{} // those whose client has ended its stream and awaits an answer; nil: none yet
+	evicting  bool               // the last iteration had to close one that was too many
 
 	mu       sync.Mutex // guards what follows
 	tasks    []task
 	parked   bool // the loop is waiting, or about to: an eventfd wakes it
+	excess   bool // there may be too many connections: look before waiting
 	stopping bool
 }
 
@@ -91,6 +87,7 @@ func newLoop(s *Server, l *listener, processor int32) (*loop, error) {
 		server: s, listener: l, processor: processor,
 		incoming: make(chan accepted, newConnections),
 		plain:    make([]byte, scratchSize),
+		deadline: math.MaxInt64,
 	}
 	if l.Protocol.TLS() {
 		lp.cipher = make([]byte, scratchSize)
@@ -146,6 +143,7 @@ func (l *loop) run() {
 			return
 		}
 		l.admit()
+		l.evict()
 		l.expire()
 	}
 }
@@ -160,7 +158,7 @@ func (l *loop) wait() int {
 		return n != 0 || !errors.Is(err, unix.EINTR) && err != nil
 	}
 	l.mu.Lock()
-	l.parked = len(l.tasks) == 0 && len(l.incoming) == 0 && !l.stopping
+	l.parked = len(l.tasks) == 0 && len(l.incoming) == 0 && !l.excess && !l.stopping
 	park := l.parked
 	l.mu.Unlock()
 	if !park {
@@ -249,7 +247,7 @@ func (l *loop) handle(event unix.EpollEvent) {
 // work does what others posted, and reports whether the loop is to end.
 func (l *loop) work() (stopping bool) {
 	l.mu.Lock()
-	l.parked = false
+	l.parked, l.excess = false, false
 	l.doing, l.tasks = l.tasks, l.doing[:0]
 	stopping = l.stopping
 	l.mu.Unlock()
@@ -284,27 +282,29 @@ func (l *loop) do(t task) {
 }
 
 // expire closes every connection that has been idle for too long, and sets the
-// moment at which the next one will be.
+// moment at which the loop looks again if nothing happens before.
 func (l *loop) expire() {
-	timeout := int64(l.listener.IdleTimeout)
-	if timeout <= 0 {
-		return
-	}
 	now := l.server.clock.now()
-	due, next, ok := l.idle.due(now - timeout)
-	for _, c := range due {
-		l.close(c, ReasonIdle, nil)
-	}
-	at := l.server.clock.time(next + timeout)
-	switch {
-	case !ok:
-		if l.deadline.IsZero() {
-			return
+	at := int64(math.MaxInt64)
+	if timeout := int64(l.listener.IdleTimeout); timeout > 0 {
+		due, next, ok := l.idle.due(now - timeout)
+		for _, c := range due {
+			l.close(c, ReasonIdle, nil)
 		}
-		at = time.Time{}
-	case !l.deadline.IsZero() && l.deadline.After(l.server.clock.time(now)) && !l.deadline.After(at):
+		if ok {
+			at = next + timeout
+		}
+	}
+	if l.evicting {
+		at = min(at, now+int64(evictEvery))
+	}
+	switch {
+	case at == l.deadline, l.deadline > now && l.deadline <= at && at != math.MaxInt64:
 		return // it wakes early enough, and looks again
+	case at == math.MaxInt64:
+		_ = l.epoll.SetReadDeadline(time.Time{})
+	default:
+		_ = l.epoll.SetReadDeadline(l.server.clock.time(at))
 	}
 	l.deadline = at
-	_ = l.epoll.SetReadDeadline(at)
 }

@@ -3,7 +3,7 @@
 //
 // A listener is one acceptor and a fixed number of epoll loops, as in Kafka,
 // because Kafka's limits are made of them. The life of a connection: the
-// acceptor takes it from the kernel, takes its slot from [Limits] (which may
+// acceptor takes it from the kernel, takes its slot from the limits (which may
 // block), and puts it into a loop's queue; the loop registers it with epoll
 // once, enters it in the table and owns it from then on. On a TLS listener the
 // loop collects the whole ClientHello, then a short-lived goroutine runs the
@@ -21,12 +21,12 @@
 package network
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"log/slog"
-	"net/netip"
 	"time"
+
+	"github.com/brokerlab/brokerlab/broker/quota"
 )
 
 // Listener is what a broker asks of one listener. It is not changed after
@@ -78,16 +78,6 @@ type Handler interface {
 	Closed(c *Conn, reason Reason)
 }
 
-// Limits decides whether a connection may exist. Acquire is called by the
-// acceptor for each socket it took from the kernel, before a byte is read or
-// written; it may block (the acceptor holds exactly this one socket then) and
-// must give up when ctx ends. release is called once, after close(2) returned.
-// A refusal closes the socket without a byte; when the error has a method
-// Reason() Reason, that reason is counted, else [ReasonRefusedFull].
-type Limits interface {
-	Acquire(ctx context.Context, listener string, addr netip.Addr, protocol Protocol) (release func(), err error)
-}
-
 // Options are what a [Server] needs from its broker.
 type Options struct {
 	// NodeID is the broker's id, for log lines.
@@ -95,8 +85,10 @@ type Options struct {
 	Handler Handler
 	// Log may be nil.
 	Log *slog.Logger
-	// Limits may be nil: then there are none.
-	Limits Limits
+	// Limits decides whether a connection may exist; nil: it may. The server
+	// tells it of its listeners, takes a slot for each socket before a byte is
+	// read or written, and gives it back after close(2). It is one server's.
+	Limits *quota.Connections
 	// BeforeListen, when set, is called with the port of a socket that is bound
 	// and does not listen yet, so that a counter can be attached that misses no
 	// connection.

@@ -47,9 +47,13 @@ func (b *Bound) Serve() error {
 		b.listener.discardAll()
 		return errStopped
 	}
-	s.listeners = append(s.listeners, b.listener)
+	s.setListeners(append(slices.Clone(s.listeners), b.listener))
+	if limits := s.options.Limits; limits != nil {
+		limits.AddListener(b.listener.Name, b.listener.Protocol.TLS())
+	}
 	if s.started {
 		b.listener.start()
+		s.lookForExcess() // which listener is protected may have changed
 	}
 	return nil
 }
@@ -63,6 +67,12 @@ func (b *Bound) Discard() {
 	}
 }
 
+// setListeners replaces the listeners. s.mu is held.
+func (s *Server) setListeners(all []*listener) {
+	s.listeners = all
+	s.excessive.Store(&all)
+}
+
 // Remove takes a listener away: from now on nobody can connect to it, it is in
 // no count and its name and port are free. Its connections stay until finish
 // closes them, with [ReasonListenerChanged].
@@ -74,7 +84,14 @@ func (s *Server) Remove(name string) (finish func(), err error) {
 		return nil, fmt.Errorf("remove listener %s: %w", name, errNoListener)
 	}
 	l := s.listeners[i]
-	s.listeners = slices.Delete(slices.Clone(s.listeners), i, i+1)
+	s.setListeners(slices.Delete(slices.Clone(s.listeners), i, i+1))
+	l.removed.Store(true)
+	defer func() {
+		if limits := s.options.Limits; limits != nil {
+			limits.RemoveListener(name) // after whoever waits at it has been told to give up
+			s.lookForExcess()           // it may have been what made another one protected
+		}
+	}()
 	if !s.started {
 		l.cancel()
 		l.discardAll()

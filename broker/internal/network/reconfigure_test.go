@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/netip"
 	"sync"
-	"sync/atomic"
 	"testing"
+
+	"github.com/brokerlab/brokerlab/broker/quota"
 )
 
 func TestConnectionsOfLoopsThatGoAreClosedAndTheOthersAreNot(t *testing.T) {
@@ -51,8 +51,7 @@ func TestConnectionsOfLoopsThatGoAreClosedAndTheOthersAreNot(t *testing.T) {
 
 // Whatever the moment, each connection is served or closed, and no slot, socket or goroutine is left.
 func TestConnectionsMayArriveWhileLoopsComeAndGo(t *testing.T) {
-	limits := &countedLimits{}
-	s := serve(t, &echo{}, Listener{Threads: 2}, func(o *Options) { o.Limits = limits })
+	s := serve(t, &echo{}, Listener{Threads: 2}, limited(quota.Default()))
 	name := s.counts().Listener.Name
 	stop, cancel := context.WithCancel(t.Context())
 	var dialing sync.WaitGroup
@@ -79,7 +78,7 @@ func TestConnectionsMayArriveWhileLoopsComeAndGo(t *testing.T) {
 	}
 	cancel()
 	dialing.Wait()
-	eventually(t, func() bool { return limits.held.Load() == 0 }, "all slots to be given back")
+	s.wantSlots(t, 0, 0)
 }
 
 func TestARemovedListenerGoesAtOnceAndItsConnectionsWhenToldSo(t *testing.T) {
@@ -153,12 +152,4 @@ func TestABoundListenerIsNobodysBeforeItIsServed(t *testing.T) {
 	if err := bound.Serve(); err != nil || len(s.Counts()) != 1 {
 		t.Errorf("Serve after Discard = %v and %d listeners, want nothing to happen", err, len(s.Counts()))
 	}
-}
-
-// countedLimits admits everybody and counts who is there.
-type countedLimits struct{ held atomic.Int64 }
-
-func (l *countedLimits) Acquire(context.Context, string, netip.Addr, Protocol) (func(), error) {
-	l.held.Add(1)
-	return func() { l.held.Add(-1) }, nil
 }

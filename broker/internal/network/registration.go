@@ -31,7 +31,7 @@ func (l *loop) discardQueued() {
 		select {
 		case a := <-l.incoming:
 			l.listener.queued.Add(-1)
-			l.listener.discard(a.fd, a.release, l.listener.endReason())
+			l.listener.discard(&a, l.listener.endReason())
 		default:
 			return
 		}
@@ -53,14 +53,17 @@ func (l *loop) discardLate() {
 // connection.
 func (l *loop) register(a accepted) {
 	c := &Conn{
-		loop:    l,
-		fd:      int32(a.fd),
-		remote:  a.remote,
-		local:   l.listener.localOf(a.fd),
-		since:   a.at.UnixNano(),
-		index:   l.nextIndex,
-		release: a.release,
+		loop:   l,
+		fd:     int32(a.fd),
+		remote: a.remote,
+		local:  l.listener.localOf(a.fd),
+		index:  l.nextIndex,
+		held:   a.slot,
+		stamps: a.stamps,
 	}
+	now := l.server.clock.now()
+	c.stamps.mark(&c.stamps.registered, now)
+	l.conns++
 	l.nextIndex = (l.nextIndex + 1) & math.MaxInt32
 	if cookie, err := unix.GetsockoptUint64(a.fd, unix.SOL_SOCKET, unix.SO_COOKIE); err == nil {
 		c.cookie = cookie
@@ -74,7 +77,7 @@ func (l *loop) register(a accepted) {
 	}
 	l.server.table.add(c)
 	l.listener.established.Add(1)
-	l.idle.touch(c, l.server.clock.now())
+	l.idle.touch(c, now)
 	event := unix.EpollEvent{Events: interest, Fd: c.slot, Pad: int32(c.generation)}
 	if err := unix.EpollCtl(l.epollFD, unix.EPOLL_CTL_ADD, a.fd, &event); err != nil {
 		l.close(c, ReasonRefusedFull, err)
@@ -103,6 +106,11 @@ func (l *loop) close(c *Conn, reason Reason, err error) {
 		c.farewell()
 	}
 	_ = unix.EpollCtl(l.epollFD, unix.EPOLL_CTL_DEL, int(c.fd), nil)
+	if !reason.clientGone() {
+		// The client shall read the end of the stream, also where close(2)
+		// resets because of bytes that nobody has read.
+		_ = unix.Shutdown(int(c.fd), unix.SHUT_WR)
+	}
 	_ = unix.Close(int(c.fd))
 	c.closed = true
 	if c.frame == 0 { // else the handler may still read it
@@ -116,10 +124,9 @@ func (l *loop) close(c *Conn, reason Reason, err error) {
 	}
 	c.mu.Unlock()
 
-	if c.release != nil {
-		c.release()
-		c.release = nil
-	}
+	c.held.Release()
+	l.conns--
+	delete(l.ending, c)
 	if c.session != nil {
 		if was == phaseHandshake && c.session.handshake != nil {
 			c.session.wake()

@@ -113,6 +113,9 @@ func (l *loop) nextFrame(c *Conn) bool {
 		return false
 	}
 	c.frames++
+	if !unauthenticated && load(&c.stamps.first) == never {
+		c.stamps.mark(&c.stamps.first, l.server.clock.now())
+	}
 	state := runBusy
 	if len(data) > sizePrefix+size || !c.drained || c.ended {
 		state = runPending
@@ -275,6 +278,10 @@ func (l *loop) limitWait(c *Conn) {
 		return
 	}
 	c.linger = c.frames
+	if l.ending == nil {
+		l.ending = map[*Conn]struct{}{}
+	}
+	l.ending[c] = struct{}{}
 	t := task{conn: c, kind: taskLinger, frame: c.frames}
 	time.AfterFunc(halfClosedFor, func() { l.post(t) })
 }

@@ -39,6 +39,9 @@ type Server struct {
 	ctx     context.Context //nolint:containedctx // the life of the acceptors, which outlives the call that starts them
 	cancel  context.CancelFunc
 
+	// excessive are the listeners whose loops evict; the slice is never changed.
+	excessive atomic.Pointer[[]*listener]
+
 	mu         sync.Mutex // guards what follows
 	listeners  []*listener
 	removed    []*listener // that still have connections, until Remove's finish
@@ -55,6 +58,9 @@ func New(options Options) *Server {
 		clock:     clock{base: time.Now()},
 		turnstile: turnstile{free: runtime.GOMAXPROCS(0)},
 		nobody:    &Identity{},
+	}
+	if s.options.Limits != nil {
+		s.options.Limits.OnExcess(s.lookForExcess)
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if s.log == nil {
@@ -102,6 +108,7 @@ func (s *Server) bind(l Listener) (*listener, error) {
 	}
 	added := &listener{Listener: l, server: s}
 	added.loops.Store(&[]*loop{})
+	added.throttled.listener = added
 	if err := added.bind(); err != nil {
 		return nil, err
 	}
@@ -242,6 +249,16 @@ func (s *Server) Connection(id string) *Conn {
 		}
 	}
 	return nil
+}
+
+// Close ends the connection with this id for [ReasonKilled], soon. It reports
+// whether there was one; what ends already keeps its reason.
+func (s *Server) Close(id string) bool {
+	c := s.Connection(id)
+	if c != nil {
+		c.Close(ReasonKilled)
+	}
+	return c != nil
 }
 
 // filesLeft reports whether the next descriptor would be below the limit.

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -310,81 +309,6 @@ func TestCloseFromAnywhereWhileFramesFly(t *testing.T) {
 			wg.Wait()
 			s.wantEstablished(t, 0)
 		})
-	}
-}
-
-// room is a Limits with a number of slots.
-type room struct {
-	slots   chan struct{}
-	refuse  error
-	holding atomic.Int64
-	most    atomic.Int64
-}
-
-func (r *room) Acquire(ctx context.Context, _ string, _ netip.Addr, _ Protocol) (func(), error) {
-	if r.refuse != nil {
-		return nil, r.refuse
-	}
-	select {
-	case r.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if n := r.holding.Add(1); n > r.most.Load() {
-		r.most.Store(n)
-	}
-	return func() {
-		r.holding.Add(-1)
-		<-r.slots
-	}, nil
-}
-
-func TestASlotIsTakenBeforeAByteAndGivenBackAfterTheClose(t *testing.T) {
-	limits := &room{slots: make(chan struct{}, 3)}
-	t.Cleanup(func() { // after the shutdown
-		if got := limits.holding.Load(); got != 0 {
-			t.Errorf("%d slots were not given back", got)
-		}
-	})
-	s := serve(t, &echo{}, Listener{Protocol: Plaintext}, func(o *Options) { o.Limits = limits })
-	var served []*net.TCPConn
-	for range 3 {
-		conn := s.dial(t)
-		roundTrip(t, conn, []byte("in"))
-		served = append(served, conn)
-	}
-	waiting := s.dial(t)
-	send(t, waiting, framed([]byte("early")))
-	eventually(t, func() bool { return s.counts().Held == 1 }, "the acceptor to hold one")
-	if got := s.counts(); got.Established != 3 || got.BytesIn != 3*6 {
-		t.Errorf("counts = %+v, want 3 established and nothing read of the fourth", got)
-	}
-	_ = served[0].Close()
-	wantFrame(t, waiting, []byte("early"))
-	if got := limits.most.Load(); got != 3 {
-		t.Errorf("%d slots were held at once, want 3", got)
-	}
-	held := s.dial(t) // held by the acceptor at shutdown
-	eventually(t, func() bool { return s.counts().Held == 1 }, "the acceptor to hold one")
-	_ = held
-}
-
-type perIPError struct{}
-
-func (perIPError) Error() string  { return "address has its maximum" }
-func (perIPError) Reason() Reason { return ReasonPerIPLimit }
-
-func TestARefusedClientGetsNoByte(t *testing.T) {
-	s := serve(t, &echo{}, Listener{Protocol: Plaintext}, func(o *Options) {
-		o.Limits = &room{refuse: fmt.Errorf("refused: %w", perIPError{})}
-	})
-	wantEnd(t, s.dial(t), "")
-	s.wantClosed(t, ReasonPerIPLimit, 1)
-	if all, _, _ := s.ClosedConnections(0); len(all) != 1 || !all[0].Refused || all[0].ID() != "" || all[0].Remote.Port() == 0 {
-		t.Errorf("remembered = %+v, want the refused socket", all)
-	}
-	if got := s.counts(); got.Refused != 1 || got.Established != 0 {
-		t.Errorf("counts = %+v, want one refused", got)
 	}
 }
 

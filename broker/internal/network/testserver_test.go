@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/brokerlab/brokerlab/broker/quota"
 )
 
 // patience is how long a test waits for what must happen.
@@ -78,6 +80,7 @@ type serving struct {
 	handler *echo
 	addr    netip.AddrPort
 	log     *lockedBuffer
+	limits  *quota.Connections // nil: none
 }
 
 type lockedBuffer struct {
@@ -133,8 +136,17 @@ func serve(t *testing.T, handler *echo, l Listener, change ...func(*Options)) *s
 			t.Errorf("handler saw %d opened and %d closed", opened, closed)
 		}
 		for i := range s.Counts() {
-			if n := &s.Counts()[i]; n.Established != 0 || n.Handshaking != 0 || n.Queued != 0 || n.Held != 0 {
+			n := &s.Counts()[i]
+			if n.Established != 0 || n.Handshaking != 0 || n.Queued != 0 || n.Held != 0 || n.Throttled != 0 {
 				t.Errorf("after shutdown: %+v, want all gauges 0", n)
+			}
+			if n.Accepted != n.Admitted+n.Refused {
+				t.Errorf("accepted %d, but admitted %d and refused %d", n.Accepted, n.Admitted, n.Refused)
+			}
+		}
+		if options.Limits != nil {
+			if n := options.Limits.State(); n.Connections != 0 || n.SSL != 0 || n.IPs != 0 {
+				t.Errorf("after shutdown %d slots are taken, %d of them by TLS, by %d addresses", n.Connections, n.SSL, n.IPs)
 			}
 		}
 		for c := range s.Connections() {
@@ -143,7 +155,22 @@ func serve(t *testing.T, handler *echo, l Listener, change ...func(*Options)) *s
 		goleak.VerifyNone(t, ignore)
 		eventually(t, func() bool { return openFiles(t) <= before }, "open files to return to %d", before)
 	})
-	return &serving{Server: s, handler: handler, addr: addr, log: log}
+	return &serving{Server: s, handler: handler, addr: addr, log: log, limits: options.Limits}
+}
+
+// limited gives a server limits, whose rates are measured over two windows of
+// a second.
+func limited(c quota.Config) func(*Options) {
+	return func(o *Options) { o.Limits = quota.New(quota.Window{Samples: 2, Size: time.Second}, c) }
+}
+
+// wantSlots waits until this many slots are taken, of them by TLS.
+func (s *serving) wantSlots(t *testing.T, all, ssl int) {
+	t.Helper()
+	eventually(t, func() bool {
+		n := s.limits.State()
+		return n.Connections == all && n.SSL == ssl
+	}, "%d slots to be taken, %d of them by TLS; there are %+v", all, ssl, s.limits.State())
 }
 
 func (s *serving) counts() ListenerCounts { return s.Counts()[0] }
