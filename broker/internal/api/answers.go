@@ -66,6 +66,13 @@ func answerError(req kmsg.Request, code int16, message string, parts bool) kmsg.
 				r.Topics[i].Partitions[j].Metadata = new(string)
 			}
 		}
+	case *kmsg.FetchResponse: // as Kafka: no records are none, which librdkafka insists on, not null
+		for i := range r.Topics {
+			for j := range r.Topics[i].Partitions {
+				p := &r.Topics[i].Partitions[j]
+				p.RecordBatches, p.AbortedTransactions = []byte{}, []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
+			}
+		}
 	case *kmsg.AlterUserSCRAMCredentialsResponse:
 		r.Results = refuseUsers(req.(*kmsg.AlterUserSCRAMCredentialsRequest), code, message)
 	}
