@@ -26,6 +26,7 @@ type accepted struct {
 func (l *listener) admit(ctx context.Context, fd int, remote netip.AddrPort) {
 	a := accepted{fd: fd, remote: remote}
 	a.stamps.accept(l.server.clock.now())
+	a.stamps.established(fd)
 	l.accepted.Add(1)
 	if limits := l.server.options.Limits; limits != nil {
 		slot, waited, err := limits.Acquire(ctx, l.Name, remote.Addr())

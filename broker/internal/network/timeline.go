@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/brokerlab/brokerlab/broker/quota"
 )
 
@@ -12,6 +14,10 @@ import (
 // does not have, is the zero time. Moments of the first half hour are exact to a microsecond, later ones to a
 // millisecond; their order is kept when the wall clock is set meanwhile.
 type Timeline struct {
+	// Established is when TCP's handshake ended, as the kernel tells it at
+	// accept4(2), to one of its ticks of 1 to 10 ms: until Accepted the socket
+	// was in the accept queue. It is the zero time where the kernel did not tell.
+	Established time.Time
 	// Accepted is when the acceptor took the socket from the kernel, Admitted when it got its slot: what lies between
 	// them is Waited.
 	Accepted, Admitted time.Time
@@ -66,6 +72,7 @@ func load(a *after) after { return after(atomic.LoadUint32((*uint32)(a))) }
 type stamps struct {
 	wall     int64 // Unix nanoseconds of the moment at which the socket was accepted
 	accepted int64 // the same on the server's clock
+	queued   after // backwards: how long before that it was established
 	admitted after
 	rate     after // of quota.Waited, as the next two
 	slot     after
@@ -76,6 +83,17 @@ type stamps struct {
 
 // accept begins a timeline at the moment now of the server's clock.
 func (s *stamps) accept(now int64) { s.wall, s.accepted = time.Now().UnixNano(), now }
+
+// established notes for how long the kernel had the socket before it was
+// accepted. The kernel starts the clock of what a server sends last when the
+// handshake ends (net/ipv4/tcp_input.c, tcp_rcv_state_process), and before the
+// first byte nothing has moved it.
+func (s *stamps) established(fd int) {
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err == nil {
+		s.queued = afterOf(time.Duration(info.Last_data_sent) * time.Millisecond)
+	}
+}
 
 // admit notes that the slot was got at the moment now.
 func (s *stamps) admit(now int64) { s.admitted = afterOf(time.Duration(now - s.accepted)) }
@@ -94,7 +112,7 @@ func (s *stamps) mark(stage *after, now int64) {
 // copy is s as it is now, with no marks to come.
 func (s *stamps) copy() stamps {
 	return stamps{
-		wall: s.wall, accepted: s.accepted, admitted: s.admitted, rate: s.rate, slot: s.slot, limit: s.limit,
+		wall: s.wall, accepted: s.accepted, queued: s.queued, admitted: s.admitted, rate: s.rate, slot: s.slot, limit: s.limit,
 		registered: load(&s.registered), handshaken: load(&s.handshaken), authenticated: load(&s.authenticated), first: load(&s.first),
 	}
 }
@@ -117,8 +135,12 @@ func (s *stamps) timeline() Timeline {
 		}
 		return time.Unix(0, s.wall).Add(a.duration())
 	}
+	var established time.Time
+	if s.queued != never {
+		established = time.Unix(0, s.wall).Add(-s.queued.duration())
+	}
 	return Timeline{
-		Accepted: time.Unix(0, s.wall), Admitted: at(s.admitted), Waited: s.waited(),
+		Established: established, Accepted: time.Unix(0, s.wall), Admitted: at(s.admitted), Waited: s.waited(),
 		Registered:    at(load(&s.registered)),
 		HandshakeDone: at(load(&s.handshaken)),
 		Authenticated: at(load(&s.authenticated)),
