@@ -78,7 +78,7 @@ const (
 type DescribeConnectionTimelineResponseEvent struct {
 	Name      string // see the Event constants
 	At        int64  // microseconds since 1970, by the broker's clock
-	Micros    int64  // how long it took until At, where it is a wait; else 0
+	Micros    int64  // how long a wait was, or a socket was held, until At; of the last activity how long it has been idle since; else 0
 	Limit     string // the name of the limit that was waited for; ""
 	Scope     string // of that limit: broker, listener or address; ""
 	CountedBy string // kernel or broker

@@ -47,6 +47,10 @@ type Options struct {
 	// Connections walks the broker's connections, those in a TLS handshake too.
 	Connections func() iter.Seq[*network.Conn]
 	Counts      func() []network.ListenerCounts
+	// AcceptQueue is who waits in the kernel to be accepted by a listener.
+	AcceptQueue func(listener string) (network.AcceptQueue, error)
+	// Limits are asked for what they are and how far they are used; nil: there are none.
+	Limits Limits
 	// Closed copies what is remembered of the connections that ended after that of a sequence number.
 	Closed func(after uint64) (all []network.Closed, latest uint64, complete time.Time)
 	// Unsent is how many bytes of answers clients have not taken yet.
@@ -82,6 +86,8 @@ type Server struct {
 	ctx            context.Context
 	cancel         context.CancelFunc
 	quotas         sync.Once // says once that client quotas are not enforced
+
+	closedFor closers // for whom connections were closed on request
 
 	fetches atomic.Int64 // that the data plane is to answer
 

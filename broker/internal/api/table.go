@@ -89,6 +89,9 @@ func table(o Options) []row {
 		needing(serve(kmsg.Key(protocol.DefaultDescribeConnectionsKey), 0, 0, describeConnections), cluster(acl.Describe)),
 		needing(serve(kmsg.Key(protocol.DefaultDescribeKernelKey), 0, 0, describeKernel), cluster(acl.Describe)),
 		needing(serve(kmsg.Key(protocol.DefaultDescribeClosedKey), 0, 0, describeClosedConnections), cluster(acl.Describe)),
+		needing(serve(kmsg.Key(protocol.DefaultDescribeLimitsKey), 0, 0, describeLimits), cluster(acl.Describe)),
+		needing(serve(kmsg.Key(protocol.DefaultCloseConnectionsKey), 0, 0, closeConnections), cluster(acl.Alter)),
+		needing(serve(kmsg.Key(protocol.DefaultDescribeTimelineKey), 0, 0, describeConnectionTimeline), cluster(acl.Describe)),
 	} {
 		r.name = names[r.key]
 		rows = append(rows, r)
