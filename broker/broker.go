@@ -16,12 +16,14 @@ import (
 	"github.com/brokerlab/brokerlab/broker/acl"
 	"github.com/brokerlab/brokerlab/broker/feature"
 	"github.com/brokerlab/brokerlab/broker/internal/api"
+	"github.com/brokerlab/brokerlab/broker/internal/dynamicconfig"
 	"github.com/brokerlab/brokerlab/broker/internal/engine"
 	"github.com/brokerlab/brokerlab/broker/internal/keystore"
 	"github.com/brokerlab/brokerlab/broker/internal/metadata"
 	"github.com/brokerlab/brokerlab/broker/internal/network"
 	"github.com/brokerlab/brokerlab/broker/internal/sasl"
 	"github.com/brokerlab/brokerlab/broker/protocol"
+	"github.com/brokerlab/brokerlab/broker/quota"
 )
 
 // shutdownPatience is how long [Broker.Serve] waits for its parts after its context has ended.
@@ -36,6 +38,9 @@ type Broker struct {
 	created time.Time
 
 	openKernel func() (KernelSource, error) // nil: kernel is what there is
+
+	quota     *quota.Connections
+	overrides overrides
 
 	dir     *dataDir // nil without log.dirs
 	meta    *metadata.Store
@@ -104,6 +109,8 @@ func (b *Broker) open() error {
 	if len(b.cfg.Ignored) > 0 {
 		b.log.Info("properties of Kafka that have no use here", slog.String("properties", strings.Join(b.cfg.Ignored, ", ")))
 	}
+	b.overrides = overrides{b.cfg.Properties[dynamicconfig.PerIPOverrides], b.cfg.PerIPOverrides}
+	b.quota = quota.New(b.cfg.Window, b.cfg.quotas(b.cfg.Properties, nil, b.overrides))
 	ctx := context.Background()
 	var opening sync.WaitGroup
 	var kernelErr error
@@ -155,6 +162,7 @@ func (b *Broker) openStores(ctx context.Context, cluster string) error {
 	}
 	b.meta, err = metadata.Open(ctx, metadata.Options{
 		Dir: b.dir.sub("metadata"), NodeID: b.cfg.NodeID, ClusterID: cluster, Bootstrap: bootstrap, Log: b.log,
+		QuotasChanged: b.setIPRates,
 	})
 	if err != nil {
 		return fmt.Errorf("open metadata: %w", err)
@@ -192,7 +200,7 @@ func (b *Broker) engineConfigs() map[string]string {
 func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 	b.network = network.New(network.Options{
 		NodeID: b.cfg.NodeID, Handler: &b.handler, Log: b.log, Subject: keystore.DistinguishedName,
-		BeforeListen: b.watch,
+		BeforeListen: b.watch, Limits: b.quota,
 	})
 	b.listeners.Store(&[]*boundListener{})
 	keys := protocol.DefaultKeys()
@@ -206,7 +214,7 @@ func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 	options := api.Options{
 		NodeID: b.cfg.NodeID, ClusterID: cluster, Rack: b.cfg.Rack,
 		Engine: b.engine, Metadata: b.meta, SASL: b.sasl,
-		Connections: b.network.Connections, Closed: b.network.ClosedConnections, Counts: b.network.Counts, Unsent: b.network.Unsent, Log: b.log,
+		Connections: b.network.Connections, Closed: b.network.ClosedConnections, Counts: b.network.Counts, AcceptQueue: b.network.AcceptQueue, Limits: b.quota, Unsent: b.network.Unsent, Log: b.log,
 		Workers: b.cfg.NumIOThreads, FailedAuthDelay: b.cfg.FailedAuthDelay,
 		AutoCreateTopics: b.cfg.AutoCreateTopics, NumPartitions: b.cfg.NumPartitions,
 		OwnAPIs: b.cfg.APIsEnabled, Keys: keys,
@@ -269,6 +277,7 @@ func (b *Broker) listenAll() error {
 			return err
 		}
 	}
+	at.limit(api.Alteration{}, b.cfg.Properties)
 	at.commit()()
 	b.api.Start()
 	return nil

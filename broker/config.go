@@ -5,12 +5,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/brokerlab/brokerlab/broker/internal/kafkaconfig"
 	"github.com/brokerlab/brokerlab/broker/internal/sasl"
+	"github.com/brokerlab/brokerlab/broker/quota"
 )
 
 // Protocol is a security protocol by Kafka's name.
@@ -44,7 +46,9 @@ type Config struct {
 	NumIOThreads             int
 	Backlog                  int
 	MaxRequestBytes          int
-	IdleTimeout              time.Duration // 0: never
+	IdleTimeout              time.Duration      // 0: never
+	Window                   quota.Window       // of rates; zero: Kafka's default
+	PerIPOverrides           map[netip.Addr]int // max.connections.per.ip.overrides, names resolved
 	FailedAuthDelay          time.Duration
 	Authorizer               string // authorizer.class.name, by Kafka's name of it; empty: none
 	AllowEveryone            bool
@@ -124,6 +128,7 @@ func LoadConfig(path string, overrides []string, strict bool) (*Config, error) {
 	l.decode(&listenerProperties{}, scope{}) // checked even where no listener reads them
 	c.Listeners = l.listeners(p, controllers)
 	c.InterBrokerListener = l.interBroker(p, c.Listeners)
+	c.limits(l, p)
 	l.classify(c, controllers, strict)
 	c.Warnings = append(c.Warnings, l.warnings...)
 	slices.Sort(c.Ignored)

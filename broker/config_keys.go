@@ -138,9 +138,6 @@ func kafkas(key string) use {
 	return unknown
 }
 
-// unlimited is the default of the connection limits.
-const unlimited = "2147483647"
-
 // refusal says why the start is refused with a property, "" when it is not:
 // those of Kafka's that would let in others than Kafka does.
 func refusal(name, value string) string {
@@ -152,18 +149,6 @@ func refusal(name, value string) string {
 		const builtIn = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
 		if value != builtIn {
 			return "a principal builder of one's own is not supported (allowed: " + builtIn + ")"
-		}
-	case "max.connections", "max.connections.per.ip", "max.connection.creation.rate":
-		if value != unlimited {
-			return "connection limits are not supported yet (allowed: " + unlimited + ")"
-		}
-	case "max.ssl.connections":
-		if value != unlimited {
-			return "connection limits are not supported yet"
-		}
-	case "max.connections.per.ip.overrides":
-		if value != "" {
-			return "connection limits are not supported yet (allowed: empty)"
 		}
 	case "delegation.token.secret.key", "delegation.token.master.key":
 		if value != "" {

@@ -69,6 +69,22 @@ type properties struct {
 	// close after it, are held back.
 	FailedAuthDelay int32 `property:"connection.failed.authentication.delay.ms"`
 
+	// MaxConnectionsPerIP is how many connections one address may have on all listeners together. One more is accepted and
+	// closed at once. 0 lets in only the addresses of max.connections.per.ip.overrides, which must be given then.
+	MaxConnectionsPerIP int `property:"max.connections.per.ip"`
+	// PerIPOverrides gives addresses another maximum than max.connections.per.ip: host:count between commas. A host is an
+	// address, IPv6 without brackets, or a name, of which the first IPv4 address counts. Of an address that is there twice
+	// the last entry holds.
+	PerIPOverrides string `property:"max.connections.per.ip.overrides"`
+	// MaxSSLConnections is how many connections the listeners that speak TLS (SSL and SASL_SSL) may have together
+	// (KIP-1015). One more waits until another ends, and those of other listeners do not wait for it. The inter-broker
+	// listener is exempt while there are others, but counts.
+	MaxSSLConnections int `property:"max.ssl.connections"`
+	// QuotaWindowNum is how many samples rates of connections are measured over.
+	QuotaWindowNum int `property:"quota.window.num"`
+	// QuotaWindowSize is the length of a sample in seconds, and the longest that a connection is held for a rate.
+	QuotaWindowSize int `property:"quota.window.size.seconds"`
+
 	// Authorizer decides who may do what: org.apache.kafka.metadata.authorizer.StandardAuthorizer, or brokerlab, which
 	// is the same. Empty is none: everybody may do everything, and there are no ACLs.
 	Authorizer string `property:"authorizer.class.name"`
@@ -107,6 +123,14 @@ type properties struct {
 type listenerProperties struct {
 	// Threads is how many loops serve the listener's connections.
 	Threads int `property:"num.network.threads"`
+	// MaxConnections is how many connections there may be: on all listeners together as it stands, on one with its
+	// prefix. One more waits until another ends. Given without a prefix it is also the limit of each listener that has
+	// none of its own. The inter-broker listener is exempt from that of all while there are others, not from its own.
+	MaxConnections int `property:"max.connections"`
+	// ConnectionRate is how many connections a second may come, on all listeners together or on one, as for
+	// max.connections. The next waits, at most quota.window.size.seconds. As it is an average over all of quota.window.num
+	// samples, a burst of about ten seconds' worth passes first.
+	ConnectionRate int `property:"max.connection.creation.rate"`
 	// MaxAuthFrame is the largest request before authentication is complete, on SASL listeners.
 	MaxAuthFrame int `property:"sasl.server.max.receive.size"`
 	// Mechanisms are the SASL mechanisms on offer: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. The default

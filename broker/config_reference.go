@@ -55,7 +55,7 @@ const elsewhere = `
 - Without a use here (quotas of replication, log cleaning, the controller quorum ...): accepted, and named in one line
   of the log.
 - That would change who gets in: the start is refused. These are ` + "`principal.builder.class`" + `
-  (unless Kafka's own), ` + "`max.connections`, `max.connections.per.ip`, `max.connections.per.ip.overrides`,\n  `max.connection.creation.rate`, `max.ssl.connections`, `delegation.token.secret.key`, `sasl.server.callback.handler.class`,\n  `ssl.engine.factory.class`, `ssl.trustmanager.algorithm`" + ` (unless PKIX or SunX509), ` + "`security.providers`" + `, values taken from
+  (unless Kafka's own), ` + "`delegation.token.secret.key`,\n  `sasl.server.callback.handler.class`, `ssl.engine.factory.class`, `ssl.trustmanager.algorithm`" + ` (unless PKIX or SunX509), ` + "`security.providers`" + `, values taken from
   ` + "`config.providers`" + `, and the mechanisms GSSAPI and OAUTHBEARER on a SASL listener.
 - Unknown: a warning that suggests the nearest name, or an error with ` + "`--strict`" + `.
 `

@@ -21,6 +21,7 @@ import (
 	"github.com/brokerlab/brokerlab/broker/internal/keystore"
 	"github.com/brokerlab/brokerlab/broker/internal/network"
 	"github.com/brokerlab/brokerlab/broker/internal/sasl"
+	"github.com/brokerlab/brokerlab/broker/quota"
 )
 
 // reconfiguration is what an alteration of dynamic configs makes of the broker's listeners. It is made by
@@ -32,6 +33,11 @@ type reconfiguration struct {
 	removed []*boundListener // what will be no more
 	resized map[string]int   // threads by listener
 	changed []string         // listeners that stay and obey something else, for the log
+
+	limits    quota.Config
+	overrides overrides
+	unknown   error  // hosts of overrides that could not be found
+	unapplied string // Kafka's words for that
 }
 
 // prepare checks what dynamic configs are to become, and takes what they need.
@@ -108,7 +114,18 @@ func (r *reconfiguration) plan(a api.Alteration) error {
 			r.removed = append(r.removed, l)
 		}
 	}
+	r.limit(a, merged)
 	return nil
+}
+
+// limit works out which connection limits there will be.
+func (r *reconfiguration) limit(a api.Alteration, merged dynamicconfig.Values) {
+	b := r.broker
+	r.overrides, r.unknown = b.readOverrides(merged)
+	r.limits = b.cfg.quotas(merged, r.next, r.overrides)
+	if r.unknown != nil {
+		r.unapplied = a.Unapplied(dynamicconfig.PerIPOverrides)
+	}
 }
 
 // wanted lists the listeners that there are to be; of those that run only the name counts.
@@ -284,6 +301,11 @@ func (r *reconfiguration) commit() (finish func()) {
 		l.tls.Store(l.nextTLS)
 	}
 	b.listeners.Store(&r.next)
+	if r.unknown != nil {
+		b.log.Error(r.unapplied, slog.Any("error", r.unknown)) //nolint:sloglint // Kafka's line, with the names of configs in it
+	}
+	b.overrides = r.overrides
+	b.quota.Configure(r.limits)
 	b.publish(r.removed)
 	for _, name := range slices.Sorted(maps.Keys(r.resized)) {
 		end, err := b.network.Resize(name, r.resized[name])

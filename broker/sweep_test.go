@@ -4,21 +4,12 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/brokerlab/brokerlab/broker/protocol"
 )
 
 // An answer that cannot be decoded, or none, is what a client of just that version would meet.
 func TestEveryServedVersionOfEveryAPIAnswersAnEmptyRequest(t *testing.T) {
 	t.Parallel()
 	b := start(t, plainConfig())
-	own := map[int16]kmsg.Request{}
-	for _, req := range []kmsg.Request{
-		protocol.NewPtrListClientConnectionsRequest(), protocol.NewPtrDescribeConnectionsRequest(), protocol.NewPtrDescribeKernelRequest(),
-		protocol.NewPtrDescribeClosedConnectionsRequest(),
-	} {
-		own[req.Key()] = req
-	}
 	r := dial(t, b.Addr("PLAINTEXT"))
 	served := ask[*kmsg.ApiVersionsResponse](r, versionsRequest(4)).ApiKeys
 	if len(served) < 60 {
@@ -26,10 +17,7 @@ func TestEveryServedVersionOfEveryAPIAnswersAnEmptyRequest(t *testing.T) {
 	}
 	for _, k := range served {
 		for version := k.MinVersion; version <= k.MaxVersion; version++ {
-			req := own[k.ApiKey]
-			if req == nil {
-				req = kmsg.RequestForKey(k.ApiKey)
-			}
+			req := requestFor(k.ApiKey)
 			if produce, ok := req.(*kmsg.ProduceRequest); ok {
 				produce.Acks = 1
 				if version < 3 { // advertised and not served, as in Kafka

@@ -125,7 +125,8 @@ func serveAlone(tb testing.TB) *broker.Broker {
 func requestFor(key int16) kmsg.Request {
 	for _, ours := range []kmsg.Request{
 		protocol.NewPtrListClientConnectionsRequest(), protocol.NewPtrDescribeConnectionsRequest(), protocol.NewPtrDescribeKernelRequest(),
-		protocol.NewPtrDescribeClosedConnectionsRequest(),
+		protocol.NewPtrDescribeClosedConnectionsRequest(), protocol.NewPtrDescribeLimitsRequest(), protocol.NewPtrCloseConnectionsRequest(),
+		protocol.NewPtrDescribeConnectionTimelineRequest(),
 	} {
 		if ours.Key() == key {
 			return ours

@@ -4,10 +4,12 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/brokerlab/brokerlab/broker/internal/inetaddress"
 	"github.com/brokerlab/brokerlab/broker/internal/metadata"
 )
 
@@ -15,17 +17,23 @@ import (
 //
 // Versions: 0-1.
 // Needs: DESCRIBE_CONFIGS on CLUSTER.
-// Differs from Kafka: nothing known.
-func describeClientQuotas(_ context.Context, q *call, req *kmsg.DescribeClientQuotasRequest) (*kmsg.DescribeClientQuotasResponse, error) {
+// Differs from Kafka: an address is found by each of its spellings, and by a name of it.
+func describeClientQuotas(ctx context.Context, q *call, req *kmsg.DescribeClientQuotasRequest) (*kmsg.DescribeClientQuotasResponse, error) {
 	resp := kmsg.NewPtrDescribeClientQuotasResponse()
-	if why := refuseQuotaFilter(req); why != "" {
-		resp.ErrorCode, resp.ErrorMessage = kerr.InvalidRequest.Code, &why
-		return resp, nil
+	if refused, why := refuseQuotaFilter(req.Components); refused != nil {
+		resp.ErrorCode, resp.ErrorMessage = refused.Code, &why
+		return resp, nil //nolint:nilerr // it is in the answer
 	}
 	resp.Entries = []kmsg.DescribeClientQuotasResponseEntry{} // null is for an error
 	resp.ErrorMessage = new(string)
+	f := quotaFilter{components: req.Components, strict: req.Strict, names: make([]string, len(req.Components))}
+	for i, c := range req.Components {
+		if c.MatchType == kmsg.QuotasMatchTypeExact {
+			f.names[i] = keptName(ctx, metadata.EntityType(c.EntityType), *c.Match)
+		}
+	}
 	for _, quota := range q.server.o.Metadata.Image().Quotas() {
-		if !matchQuota(req, quota.Entity) {
+		if !f.matches(quota.Entity) {
 			continue
 		}
 		e := kmsg.NewDescribeClientQuotasResponseEntry()
@@ -44,49 +52,67 @@ func describeClientQuotas(_ context.Context, q *call, req *kmsg.DescribeClientQu
 	return resp, nil
 }
 
-func refuseQuotaFilter(req *kmsg.DescribeClientQuotasRequest) string {
-	seen := map[string]bool{}
-	for _, c := range req.Components {
+// refuseQuotaFilter says in Kafka's words what is wrong with a filter (ClientQuotasImage.java).
+func refuseQuotaFilter(components []kmsg.DescribeClientQuotasRequestComponent) (refused *kerr.Error, why string) {
+	seen := map[metadata.EntityType]bool{}
+	for _, c := range components {
+		kind := metadata.EntityType(c.EntityType)
 		switch {
-		case c.EntityType == "":
-			return "Unexpected empty filter component entity type"
-		case seen[c.EntityType]:
-			return "Duplicate " + c.EntityType + " filter component entity type"
+		case kind == "":
+			return kerr.InvalidRequest, "Invalid empty entity type."
+		case seen[kind]:
+			return kerr.InvalidRequest, "Entity type " + c.EntityType + " cannot appear more than once in the filter."
+		case kind != metadata.EntityUser && kind != metadata.EntityClientID && kind != metadata.EntityIP:
+			return kerr.UnsupportedVersion, "Unsupported entity type " + c.EntityType
 		case c.MatchType == kmsg.QuotasMatchTypeExact && c.Match == nil:
-			return "Request specifies MATCH_TYPE_EXACT, but no match value"
+			return kerr.InvalidRequest, "Request specified MATCH_TYPE_EXACT, but set match string to null."
 		case c.MatchType == kmsg.QuotasMatchTypeDefault && c.Match != nil:
-			return "Request specifies MATCH_TYPE_DEFAULT, but also specifies a match value."
+			return kerr.InvalidRequest, "Request specified MATCH_TYPE_DEFAULT, but also specified a match string."
+		case c.MatchType == kmsg.QuotasMatchTypeAny && c.Match != nil:
+			return kerr.InvalidRequest, "Request specified MATCH_TYPE_SPECIFIED, but also specified a match string."
 		case c.MatchType > kmsg.QuotasMatchTypeAny || c.MatchType < kmsg.QuotasMatchTypeExact:
-			return "Unknown match type"
-		case !slices.Contains([]metadata.EntityType{metadata.EntityUser, metadata.EntityClientID, metadata.EntityIP}, metadata.EntityType(c.EntityType)):
-			return "Unhandled client quota entity type: " + c.EntityType
+			return kerr.InvalidRequest, "Unknown match type " + strconv.Itoa(int(c.MatchType))
 		}
-		seen[c.EntityType] = true
+		seen[kind] = true
 	}
-	return ""
+	if seen[metadata.EntityIP] && len(seen) > 1 {
+		return kerr.InvalidRequest, "Invalid entity filter component combination. IP filter component should not be used with user or clientId filter component."
+	}
+	return nil, ""
 }
 
-// matchQuota tells whether every component of the filter is met; a strict filter wants no other part.
-func matchQuota(req *kmsg.DescribeClientQuotasRequest, entity metadata.Entity) bool {
-	if req.Strict && len(entity) != len(req.Components) {
+// keptName is a name as entities have it.
+func keptName(ctx context.Context, kind metadata.EntityType, name string) string {
+	if kind != metadata.EntityIP || name == "" {
+		return name
+	}
+	addr, err := inetaddress.Resolve(ctx, name)
+	if err != nil {
+		return name // nobody's
+	}
+	return addr.String()
+}
+
+// quotaFilter is a filter that was checked.
+type quotaFilter struct {
+	components []kmsg.DescribeClientQuotasRequestComponent
+	names      []string // of exact components, as entities have them
+	strict     bool     // no part beside those named
+}
+
+// matches tells whether every component of the filter is met.
+func (f *quotaFilter) matches(entity metadata.Entity) bool {
+	if f.strict && len(entity) != len(f.components) {
 		return false
 	}
-	for _, c := range req.Components {
-		i := slices.IndexFunc(entity, func(p metadata.EntityPart) bool { return string(p.Type) == c.EntityType })
-		if i < 0 {
+	for i, c := range f.components {
+		at := slices.IndexFunc(entity, func(p metadata.EntityPart) bool { return string(p.Type) == c.EntityType })
+		if at < 0 {
 			return false
 		}
-		name := entity[i].Name
-		switch c.MatchType {
-		case kmsg.QuotasMatchTypeExact:
-			if name == nil || *name != *c.Match {
-				return false
-			}
-		case kmsg.QuotasMatchTypeDefault:
-			if name != nil {
-				return false
-			}
-		case kmsg.QuotasMatchTypeAny:
+		name := entity[at].Name
+		if c.MatchType == kmsg.QuotasMatchTypeExact && (name == nil || *name != f.names[i]) || c.MatchType == kmsg.QuotasMatchTypeDefault && name != nil {
+			return false
 		}
 	}
 	return true

@@ -240,7 +240,8 @@ func acts(name string) bool {
 		return true
 	}
 	switch known.Name {
-	case threadsConfig, "num.network.threads", "listeners", "listener.security.protocol.map", "ssl.client.auth", "ssl.enabled.protocols", "ssl.cipher.suites",
+	case dynamicconfig.MaxConnections, dynamicconfig.ConnectionRate, dynamicconfig.MaxPerIP, dynamicconfig.PerIPOverrides, dynamicconfig.MaxSSL,
+		threadsConfig, "num.network.threads", "listeners", "listener.security.protocol.map", "ssl.client.auth", "ssl.enabled.protocols", "ssl.cipher.suites",
 		"ssl.principal.mapping.rules", "sasl.enabled.mechanisms", "sasl.jaas.config", "connections.max.reauth.ms":
 		return true
 	}

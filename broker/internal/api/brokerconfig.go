@@ -33,6 +33,20 @@ type Alteration struct {
 	Now, Next map[string]string
 	// Named are the configs that were set, also to the value that they had: a key store may be another.
 	Named map[string]bool
+
+	stored *brokerConfigs // by level; nil for what is not
+}
+
+// Unapplied is what Kafka writes into its log when a config that it has stored cannot be put to work: with it the level,
+// and all configs of that.
+func (a Alteration) Unapplied(name string) string {
+	if a.stored == nil {
+		return "Configs could not be applied: [" + name + "]"
+	}
+	if _, own := a.stored.perBroker[name]; own {
+		return fmt.Sprintf("Per-broker configs of %s could not be applied: %s", a.stored.node, dynamicconfig.JavaSet(slices.Collect(maps.Keys(a.stored.perBroker))))
+	}
+	return "Cluster default configs could not be applied: " + dynamicconfig.JavaSet(slices.Collect(maps.Keys(a.stored.clusterWide)))
 }
 
 // Prepared is an alteration that nothing stands in the way of. Exactly one of its two is called.
@@ -223,7 +237,7 @@ func (s *Server) prepare(now, next *brokerConfigs, named map[string]bool) (Prepa
 	}
 	parts := Prepared{Commit: func() func() { return func() {} }, Discard: func() {}}
 	if s.o.Properties.Prepare != nil {
-		if parts, err = s.o.Properties.Prepare(Alteration{now.inForce(), next.inForce(), named}); err != nil {
+		if parts, err = s.o.Properties.Prepare(Alteration{now.inForce(), next.inForce(), named, next}); err != nil {
 			return Prepared{}, invalidRequest("%s", dynamicconfig.Inapplicable(err.Error()))
 		}
 	}
@@ -249,7 +263,7 @@ func (s *Server) ReloadStores(listener string) error {
 	defer s.altering.Unlock()
 	inForce := s.brokerConfigs().inForce()
 	named := map[string]bool{dynamicconfig.Prefix(listener) + "ssl.keystore.location": true}
-	prepared, err := s.o.Properties.Prepare(Alteration{inForce, inForce, named})
+	prepared, err := s.o.Properties.Prepare(Alteration{Now: inForce, Next: inForce, Named: named})
 	if err != nil {
 		return err
 	}
@@ -305,7 +319,7 @@ func (s *Server) applyStored() {
 		for _, name := range group {
 			next[name] = inForce[name]
 		}
-		prepared, err := s.o.Properties.Prepare(Alteration{Now: done, Next: next})
+		prepared, err := s.o.Properties.Prepare(Alteration{Now: done, Next: next, stored: stored})
 		if err != nil {
 			s.o.Log.Error("dynamic configs cannot be used; what the properties file says holds", slog.Any("configs", group), slog.Any("error", err))
 			continue

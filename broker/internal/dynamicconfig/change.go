@@ -3,9 +3,7 @@ package dynamicconfig
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/brokerlab/brokerlab/broker/internal/kafkaconfig"
@@ -42,49 +40,6 @@ func refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf
 
 func inapplicable(format string, args ...any) error {
 	return Inapplicable(fmt.Sprintf(format, args...))
-}
-
-// addresses are max.connections.per.ip and its overrides.
-func (c Change) addresses() error {
-	const overrides = "max.connections.per.ip.overrides"
-	if !c.changed("max.connections.per.ip", overrides) {
-		return nil
-	}
-	counts, err := csvMap(overrides, c.Next.Get(overrides))
-	if err != nil {
-		return err
-	}
-	var strange []string
-	for _, entry := range counts {
-		if _, err := strconv.ParseInt(entry[1], 10, 32); err != nil {
-			return refuse("For input string: %q", entry[1])
-		}
-		if !regexp.MustCompile(`\A[0-9a-zA-Z\-%._:]*\z`).MatchString(entry[0]) {
-			strange = append(strange, entry[0])
-		}
-	}
-	if c.Next.Int("max.connections.per.ip") == 0 && len(counts) == 0 {
-		return refuse("requirement failed: max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.")
-	}
-	if len(strange) > 0 {
-		return refuse("%s contains invalid addresses : %s", overrides, strings.Join(strange, ","))
-	}
-	return nil
-}
-
-// csvMap reads key:value entries between commas, the last colon of each counts.
-func csvMap(name, text string) (entries [][2]string, err error) {
-	if text == "" {
-		return nil, nil
-	}
-	for _, entry := range regexp.MustCompile(`\s*,\s*`).Split(text, -1) {
-		at := strings.LastIndexByte(entry, ':')
-		if at < 0 {
-			return nil, refuse("Error parsing configuration property '%s': begin 0, end -1, length %d", name, len(entry))
-		}
-		entries = append(entries, [2]string{strings.TrimSpace(entry[:at]), strings.TrimSpace(entry[at+1:])})
-	}
-	return entries, nil
 }
 
 // cleaner is Kafka's check of the memory of each cleaner thread.
@@ -200,22 +155,6 @@ func (c Change) localRetention() error {
 		case local > r.limit:
 			return inapplicable("Invalid value %d for configuration %s: Value must not be more than %s property value: %d", local, r.local, r.whole, r.limit)
 		}
-	}
-	return nil
-}
-
-// limits refuses a limit that admits nobody, for each listener that would get it.
-func (c Change) limits() error {
-	for _, listener := range c.staying() {
-		for _, name := range []string{"max.connections", "max.connection.creation.rate"} {
-			if is := c.Next.IntOf(listener, name); is != c.Now.IntOf(listener, name) && is <= 0 {
-				return inapplicable("Invalid %s %d", name, is)
-			}
-		}
-	}
-	const ssl = "max.ssl.connections" // KIP-1015; no listener has its own
-	if is := c.Next.Int(ssl); c.changed(ssl) && is <= 0 {
-		return inapplicable("Invalid %s %d", ssl, is)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func onOneBroker(name string) bool {
 
 // onAllBrokers tells which of a listener's configs may be set for all brokers at once.
 func onAllBrokers(name string) bool {
-	return name == "max.connections" || name == "max.connection.creation.rate" || name == "num.network.threads"
+	return name == MaxConnections || name == ConnectionRate || name == "num.network.threads"
 }
 
 func checkType(c kafkaconfig.Config, value string) error {

@@ -133,8 +133,14 @@ func (v Values) retention() int64 {
 
 // JavaSet prints names as Java prints a hash set of them.
 func JavaSet(names []string) string {
-	buckets := uint32(16)
-	for float64(len(names)) > float64(buckets)*0.75 {
+	const capacity = 16
+	return "[" + strings.Join(JavaOrder(slices.Sorted(slices.Values(names)), capacity), ", ") + "]"
+}
+
+// JavaOrder puts names into the order in which Java goes through a hash table that was made for so many.
+func JavaOrder(names []string, capacity int) []string {
+	buckets := uint32(1)
+	for int(buckets) < capacity || float64(len(names)) > float64(buckets)*0.75 {
 		buckets *= 2
 	}
 	place := func(name string) uint32 {
@@ -144,7 +150,7 @@ func JavaSet(names []string) string {
 		}
 		return (h ^ h>>16) & (buckets - 1)
 	}
-	names = slices.Sorted(slices.Values(names))
+	names = slices.Clone(names)
 	slices.SortStableFunc(names, func(a, b string) int { return int(place(a)) - int(place(b)) })
-	return "[" + strings.Join(names, ", ") + "]"
+	return names
 }

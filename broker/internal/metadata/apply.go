@@ -33,8 +33,10 @@ type builder struct {
 
 	ownConfigs map[Resource]bool // inner maps that no image knows
 	ownQuotas  map[string]bool
-	undo       []func() // what takes back the change that is being applied
-	journal    bool     // whether undo is kept: not for a single record, which is refused before it changes anything
+
+	quotasChanged bool     // maybe to what they were, if a change was refused
+	undo          []func() // what takes back the change that is being applied
+	journal       bool     // whether undo is kept: not for a single record, which is refused before it changes anything
 }
 
 func newBuilder(from *Image, acls *acl.Index) *builder {
@@ -223,7 +225,8 @@ func (b *builder) putConfig(r SetConfig) {
 }
 
 func (b *builder) putQuota(r SetQuota) {
-	key := r.Entity.canonical()
+	b.quotasChanged = true
+	key := r.Entity.Identity()
 	q, ok := b.quotas.get(key)
 	if !ok {
 		q.Entity = r.Entity

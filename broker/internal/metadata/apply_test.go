@@ -185,8 +185,8 @@ func TestRulesRefuse(t *testing.T) {
 func TestEntityIsTheSameInAnyOrder(t *testing.T) {
 	a := Entity{{Type: EntityUser, Name: new("u")}, {Type: EntityClientID, Name: new("c")}}
 	b := Entity{a[1], a[0]}
-	if a.canonical() != b.canonical() {
-		t.Errorf("canonical() = %q and %q", a.canonical(), b.canonical())
+	if a.Identity() != b.Identity() {
+		t.Errorf("Identity() = %q and %q", a.Identity(), b.Identity())
 	}
 	different := map[string]Entity{}
 	for _, e := range []Entity{
@@ -197,9 +197,9 @@ func TestEntityIsTheSameInAnyOrder(t *testing.T) {
 		{{Type: EntityUser}},
 		{{Type: EntityUser, Name: new("-")}},
 	} {
-		if other, ok := different[e.canonical()]; ok {
+		if other, ok := different[e.Identity()]; ok {
 			t.Errorf("%v and %v have one identity", e, other)
 		}
-		different[e.canonical()] = e
+		different[e.Identity()] = e
 	}
 }

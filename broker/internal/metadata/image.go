@@ -22,7 +22,7 @@ type Image struct {
 	clusterID string
 	scram     *table[string, userScram]
 	configs   *table[Resource, map[string]string]
-	quotas    *table[string, Quota] // by Entity.canonical
+	quotas    *table[string, Quota] // by Entity.Identity
 	features  map[string]int16
 	epoch     int64                // changes of features so far
 	writers   map[int32]writerMark // the last entry of each node, so that a repeated one is known
@@ -102,7 +102,7 @@ func (i *Image) Resources(t ResourceType) []Resource {
 
 // Quota returns the quotas of exactly this entity by name; nil when it has none.
 func (i *Image) Quota(e Entity) map[string]float64 {
-	q, _ := i.quotas.get(e.canonical())
+	q, _ := i.quotas.get(e.Identity())
 	return q.Values
 }
 

@@ -17,6 +17,9 @@ const (
 	EntityIP       EntityType = "ip"
 )
 
+// ConnectionCreationRate is the one quota of addresses: connections a second.
+const ConnectionCreationRate = "connection_creation_rate"
+
 // EntityPart is a user, a client id or an address; a nil Name is the default of its type.
 type EntityPart struct {
 	Type EntityType
@@ -26,8 +29,8 @@ type EntityPart struct {
 // Entity is whom a client quota is for: up to one part of each type. The order of the parts means nothing.
 type Entity []EntityPart
 
-// canonical is the entity's identity: parts in order of their types, with lengths instead of separators.
-func (e Entity) canonical() string {
+// Identity tells entities apart: parts in order of their types, with lengths instead of separators.
+func (e Entity) Identity() string {
 	parts := slices.SortedFunc(slices.Values(e), func(a, b EntityPart) int { return strings.Compare(string(a.Type), string(b.Type)) })
 	var b strings.Builder
 	for _, p := range parts {

@@ -28,6 +28,9 @@ type Options struct {
 	// Bootstrap is the first change of a new log: the feature levels of a new cluster. nil is metadata.version 33
 	// (4.4-IV2).
 	Bootstrap []Record
+	// QuotasChanged is told of each image whose quotas are others than before, and of the first, before anybody is told
+	// that the change is done. It must not wait for the store. nil is nobody.
+	QuotasChanged func(*Image)
 	// Log says what the store did. nil is silence.
 	Log *slog.Logger
 }
@@ -48,6 +51,7 @@ type Store struct {
 	log         *topicLog
 	slog        *slog.Logger
 	image       atomic.Pointer[Image]
+	quotas      func(*Image)
 	acls        *acl.Index
 	queue       chan *change
 
@@ -70,6 +74,9 @@ type change struct {
 
 // Open opens the log, or makes a new one, and returns once the image holds everything that was ever acknowledged.
 func Open(ctx context.Context, o Options) (*Store, error) {
+	if o.QuotasChanged == nil {
+		o.QuotasChanged = func(*Image) {}
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -81,6 +88,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		node:    o.NodeID,
 		acls:    acl.NewIndex(),
+		quotas:  o.QuotasChanged,
 		log:     log,
 		slog:    o.Log,
 		queue:   make(chan *change),
@@ -138,7 +146,9 @@ func (s *Store) replay(ctx context.Context) error {
 			}
 		}
 	}
-	s.image.Store(b.image())
+	image := b.image()
+	s.image.Store(image)
+	s.quotas(image)
 	return nil
 }
 
@@ -325,7 +335,13 @@ func (s *Store) applyLoop() {
 func (s *Store) applyAll(records []*kgo.Record) (map[uint64]error, error) {
 	verdicts := make(map[uint64]error, len(records))
 	b := newBuilder(s.Image(), s.acls)
-	defer func() { s.image.Store(b.image()) }()
+	defer func() {
+		image := b.image()
+		s.image.Store(image)
+		if b.quotasChanged {
+			s.quotas(image)
+		}
+	}()
 	for _, r := range records {
 		e, repeated, rejected, err := b.step(r.Offset, r.Value)
 		switch {
