@@ -41,7 +41,8 @@ func FuzzRequests(f *testing.F) {
 	}
 	for _, req := range []kmsg.Request{
 		protocol.NewPtrListClientConnectionsRequest(), protocol.NewPtrDescribeConnectionsRequest(), protocol.NewPtrDescribeKernelRequest(),
-		protocol.NewPtrDescribeClosedConnectionsRequest(),
+		protocol.NewPtrDescribeClosedConnectionsRequest(), protocol.NewPtrDescribeLimitsRequest(),
+		protocol.NewPtrCloseConnectionsRequest(), protocol.NewPtrDescribeConnectionTimelineRequest(),
 	} {
 		f.Add(req.Key(), int16(0), true, req.AppendTo(nil))
 	}

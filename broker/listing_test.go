@@ -321,8 +321,8 @@ func TestOurOwnRequestsCanBeTurnedOff(t *testing.T) {
 	for _, k := range ask[*kmsg.ApiVersionsResponse](r, versionsRequest(3)).ApiKeys {
 		have = append(have, k.ApiKey)
 	}
-	if !slices.Contains(have, 4242) || slices.Contains(have, 93) || slices.Contains(have, 10001) || slices.Contains(have, 10002) || slices.Contains(have, 10003) {
-		t.Errorf("served keys = %v, want 4242 and none of 93, 10001, 10002, 10003", have)
+	if !slices.Contains(have, 4242) || slices.Contains(have, 93) || slices.ContainsFunc(have, func(key int16) bool { return key > 10_000 }) {
+		t.Errorf("served keys = %v, want 4242 and neither 93 nor 10001 and up", have)
 	}
 	req := protocol.NewPtrListClientConnectionsRequest()
 	req.SetKey(4242)

@@ -49,6 +49,7 @@ func versions() kgo.Opt {
 	v := kversion.Stable()
 	for _, key := range []int16{
 		protocol.DefaultListClientConnectionsKey, protocol.DefaultDescribeConnectionsKey, protocol.DefaultDescribeKernelKey, protocol.DefaultDescribeClosedKey,
+		protocol.DefaultDescribeLimitsKey, protocol.DefaultCloseConnectionsKey, protocol.DefaultDescribeTimelineKey,
 	} {
 		v.SetMaxKeyVersion(key, 0)
 	}

@@ -188,7 +188,10 @@ func TestApiVersionsTellsEveryVersionWhatItCanCarry(t *testing.T) {
 		for _, k := range resp.ApiKeys {
 			have[k.ApiKey] = [2]int16{k.MinVersion, k.MaxVersion}
 		}
-		for key, want := range map[int16][2]int16{0: {0, 13}, 1: {4, 18}, 3: {0, 13}, 18: {0, 5}, 93: {0, 0}, 10001: {0, 0}, 10002: {0, 0}, 10003: {0, 0}} {
+		for key, want := range map[int16][2]int16{
+			0: {0, 13}, 1: {4, 18}, 3: {0, 13}, 18: {0, 5},
+			93: {0, 0}, 10001: {0, 0}, 10002: {0, 0}, 10003: {0, 0}, 10004: {0, 0}, 10005: {0, 0}, 10006: {0, 0},
+		} {
 			if have[key] != want {
 				t.Errorf("ApiVersions v%d: key %d has versions %v, want %v", version, key, have[key], want)
 			}
