@@ -109,7 +109,8 @@ func (c *Client) offers(ctx context.Context, b *kgo.Broker, key int16) (bool, er
 	return slices.ContainsFunc(resp.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == key }), nil
 }
 
-// request sends req to b. All requests of this package only read, so that sending one again does no harm.
+// request sends req to b. All requests of this package only read, or close connections that are to be closed, so that sending one
+// again does no harm.
 func request(ctx context.Context, b *kgo.Broker, req kmsg.Request) (kmsg.Response, error) {
 	resp, err := b.Request(ctx, req)
 	if closedByPeer(err) {

@@ -19,6 +19,9 @@ func Versions(keys ...protocol.Keys) kgo.Opt {
 		v.SetMaxKeyVersion(k.DescribeConnections, 0)
 		v.SetMaxKeyVersion(k.DescribeKernel, 0)
 		v.SetMaxKeyVersion(k.DescribeClosed, 0)
+		v.SetMaxKeyVersion(k.DescribeLimits, 0)
+		v.SetMaxKeyVersion(k.CloseConnections, 0)
+		v.SetMaxKeyVersion(k.DescribeTimeline, 0)
 	}
 	return kgo.MaxVersions(v)
 }

@@ -154,6 +154,12 @@ func requestFor(key int16) kmsg.Request {
 		return protocol.NewPtrDescribeKernelRequest()
 	case protocol.DefaultDescribeClosedKey:
 		return protocol.NewPtrDescribeClosedConnectionsRequest()
+	case protocol.DefaultDescribeLimitsKey:
+		return protocol.NewPtrDescribeLimitsRequest()
+	case protocol.DefaultCloseConnectionsKey:
+		return protocol.NewPtrCloseConnectionsRequest()
+	case protocol.DefaultDescribeTimelineKey:
+		return protocol.NewPtrDescribeConnectionTimelineRequest()
 	}
 	return kmsg.RequestForKey(key)
 }
