@@ -36,14 +36,19 @@ const (
 )
 
 // authorizedBroker is a broker that asks for a password and for rights.
-func authorizedBroker(t *testing.T, properties ...string) netip.AddrPort {
+func authorizedBroker(t *testing.T) netip.AddrPort {
 	t.Helper()
-	return admintest.Real(t, append([]string{
+	return admintest.Real(t, authorizedConfig()).Addr("SASL_PLAINTEXT")
+}
+
+// authorizedConfig has the users root, alice and bob, whose passwords are their names; root is a super user.
+func authorizedConfig(properties ...string) []string {
+	return append([]string{
 		"listeners=SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms=PLAIN",
 		"listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required " +
 			`user_root="root" user_alice="alice" user_bob="bob";`,
 		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users=User:root;User:ANONYMOUS",
-	}, properties...)).Addr("SASL_PLAINTEXT")
+	}, properties...)
 }
 
 // login is a connection of a user, whose password is the name.

@@ -29,6 +29,16 @@ type ClientConfig struct {
 	RequestTimeout time.Duration // request.timeout.ms: of one request; 30 s when the file does not have it
 	CallTimeout    time.Duration // default.api.timeout.ms: of a whole call; 60 s when the file does not have it
 	Warnings       []string      // what the file says in vain, one text each
+	Security       Security      // what of Options is about security, for clients of another kind
+}
+
+// Security is how a client authenticates and encrypts.
+type Security struct {
+	Protocol  string      // one of Kafka's four
+	TLS       *tls.Config // nil for protocols without TLS; not to be changed
+	Mechanism string      // of SASL: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; "" for protocols without SASL
+	Username  string
+	Password  string
 }
 
 // LoadClientConfig reads a client.properties file: security.protocol, ssl.*, sasl.mechanism and sasl.jaas.config (PLAIN
@@ -80,7 +90,8 @@ func NewClientConfig(props map[string]string) (*ClientConfig, error) {
 	if tlsConfig != nil {
 		c.Options = append(c.Options, kgo.DialTLSConfig(tlsConfig))
 	}
-	if mechanism := r.sasl(strings.HasPrefix(protocol, "SASL_")); mechanism != nil {
+	c.Security = Security{Protocol: protocol, TLS: tlsConfig}
+	if mechanism := r.sasl(strings.HasPrefix(protocol, "SASL_"), &c.Security); mechanism != nil {
 		c.Options = append(c.Options, kgo.SASL(mechanism))
 	}
 	c.Warnings = append(c.Warnings, r.unread()...)
@@ -175,7 +186,7 @@ func (r *reader) tls(wanted bool, c *ClientConfig) *tls.Config {
 }
 
 // sasl reads the sasl.* keys.
-func (r *reader) sasl(wanted bool) kgosasl.Mechanism {
+func (r *reader) sasl(wanted bool, s *Security) kgosasl.Mechanism {
 	mechanism := r.text("sasl.mechanism", "GSSAPI")
 	jaas := r.text("sasl.jaas.config", "")
 	if !wanted {
@@ -213,6 +224,7 @@ func (r *reader) sasl(wanted bool) kgosasl.Mechanism {
 		r.problem("sasl.jaas.config", "has no username")
 		return nil
 	}
+	s.Mechanism, s.Username, s.Password = mechanism, user, pass
 	token := m.Options["tokenauth"] == "true"
 	switch mechanism {
 	case "PLAIN":

@@ -39,6 +39,10 @@ ssl.truststore.location=/nowhere
 	if len(c.Bootstrap) != 2 || c.Bootstrap[1] != "[::1]:9093" || c.RequestTimeout != 5*time.Second || len(c.Warnings) != 0 {
 		t.Errorf("config = %+v", c)
 	}
+	want := Security{Protocol: "SASL_PLAINTEXT", Mechanism: "SCRAM-SHA-512", Username: "alice", Password: `s3:cr"et`}
+	if c.Security != want {
+		t.Errorf("security = %+v, want %+v", c.Security, want)
+	}
 	cl, err := kgo.NewClient(append(c.Options, kgo.SeedBrokers("127.0.0.1:1"))...)
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func fetch() through[*kmsg.FetchRequest, *kmsg.FetchResponse] {
 	return through[*kmsg.FetchRequest, *kmsg.FetchResponse]{
 		topics: []string{"Topics.Topic", "Topics.TopicID", "ForgottenTopics.Topic", "ForgottenTopics.TopicID"},
 		permit: func(q *call, req *kmsg.FetchRequest) bool {
-			q.aclChanges = q.server.o.Authorizer.Index.Changes()
+			q.noteRules()
 			if req.ReplicaID < 0 && req.ReplicaState.ID < 0 {
 				return q.permit(req, right{acl.Read, acl.Topic, "Topics"})
 			}
@@ -71,10 +71,22 @@ func fetch() through[*kmsg.FetchRequest, *kmsg.FetchResponse] {
 	}
 }
 
+// noteRules remembers what the rules were when a request was let through that may wait.
+func (q *call) noteRules() {
+	if a := q.server.o.Authorizer; a != nil {
+		q.aclChanges = a.Index.Changes()
+	}
+}
+
+// rulesChanged tells whether what was allowed then may not be any more.
+func (q *call) rulesChanged() bool {
+	a := q.server.o.Authorizer
+	return a != nil && a.Index.Changes() != q.aclChanges
+}
+
 // withdraw takes out of an answer what its reader was let read when the request came, and is not any more.
 func (q *call) withdraw(resp *kmsg.FetchResponse) {
-	a := q.server.o.Authorizer
-	if a == nil || a.Index.Changes() == q.aclChanges {
+	if !q.rulesChanged() {
 		return
 	}
 	for i := range resp.Topics {

@@ -3,12 +3,12 @@ package api
 import (
 	"log/slog"
 	"slices"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
+	"github.com/brokerlab/brokerlab/broker/internal/engine"
 )
 
 // describeMetadata tells where topics, brokers and the controller are. Topics that are missing and
@@ -20,6 +20,13 @@ import (
 // answer is UNKNOWN_TOPIC_OR_PARTITION.
 func describeMetadata(q *call, req *kmsg.MetadataRequest) {
 	version := req.Version
+	if err := resolveTopics(req); err != nil {
+		for i := range req.Topics {
+			complete(&req.Topics[i].Topic)
+		}
+		q.refuse(req, err, "")
+		return
+	}
 	ask := *req
 	ask.AllowAutoTopicCreation = false // the data plane keeps such a topic only until a crash
 	if version < 4 {
@@ -46,6 +53,34 @@ func describeMetadata(q *call, req *kmsg.MetadataRequest) {
 			})
 		})
 	})
+}
+
+// resolveTopics leaves the names out of a request that has ids, as Kafka does, or says what is wrong with its topics.
+func resolveTopics(req *kmsg.MetadataRequest) *kerr.Error {
+	const carriesIDs, idsFrom = 10, 12
+	var none [16]byte
+	ids, nameless := 0, 0
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		if t.TopicID != none {
+			ids++
+		} else if t.Topic == nil {
+			nameless++
+		}
+		if t.Topic == nil && req.Version >= carriesIDs && req.Version < idsFrom || t.TopicID != none && req.Version < idsFrom {
+			return kerr.InvalidRequest
+		}
+	}
+	switch {
+	case ids > 0:
+		req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.MetadataRequestTopic) bool { return t.TopicID == none })
+		for i := range req.Topics {
+			req.Topics[i].Topic = nil
+		}
+	case nameless > 0:
+		return kerr.UnknownServerError
+	}
+	return nil
 }
 
 // hideTopics leaves out of an answer, or refuses in it, what its reader may not describe. It comes before anything is said of
@@ -93,7 +128,7 @@ func (q *call) completeMetadata(req *kmsg.MetadataRequest, resp *kmsg.MetadataRe
 	resp.AuthorizedOperations = q.clusterOperations(req.IncludeClusterAuthorizedOperations)
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
-		if t.Topic != nil && t.ErrorCode == kerr.UnknownTopicOrPartition.Code && !validTopicName(*t.Topic) {
+		if t.Topic != nil && t.ErrorCode == kerr.UnknownTopicOrPartition.Code && engine.CheckTopicName(*t.Topic) != "" {
 			t.ErrorCode = kerr.InvalidTopicException.Code
 		}
 		t.AuthorizedOperations = notAsked
@@ -109,7 +144,7 @@ func missingTopics(resp *kmsg.MetadataResponse) []string {
 	var missing []string
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
-		if t.Topic != nil && t.ErrorCode == kerr.UnknownTopicOrPartition.Code && validTopicName(*t.Topic) {
+		if t.Topic != nil && t.ErrorCode == kerr.UnknownTopicOrPartition.Code && engine.CheckTopicName(*t.Topic) == "" {
 			missing = append(missing, *t.Topic)
 		}
 	}
@@ -142,18 +177,6 @@ func (q *call) createMissing(names []string) {
 			o.Log.Warn("auto-creation of topic failed", slog.String("topic", t.Topic), slog.Any("error", err))
 		}
 	}
-}
-
-// validTopicName tells whether a topic can have that name in Kafka.
-func validTopicName(name string) bool {
-	const longest = 249
-	if name == "" || name == "." || name == ".." || len(name) > longest {
-		return false
-	}
-	return !strings.ContainsFunc(name, func(r rune) bool {
-		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		return !letter && (r < '0' || r > '9') && r != '.' && r != '_' && r != '-'
-	})
 }
 
 // then goes on with a call on a goroutine that may wait: the data plane's own must not.

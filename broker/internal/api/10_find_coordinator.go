@@ -1,6 +1,7 @@
 package api
 
 import (
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
@@ -8,6 +9,7 @@ import (
 
 // Kinds of coordinators.
 const (
+	coordinatorGroup       = 0
 	coordinatorTransaction = 1
 	coordinatorShare       = 2
 )
@@ -22,10 +24,14 @@ func findCoordinator() through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinat
 		permit: func(q *call, req *kmsg.FindCoordinatorRequest) bool {
 			need := right{acl.Describe, acl.Group, ""}
 			switch req.CoordinatorType {
+			case coordinatorGroup:
 			case coordinatorTransaction:
 				need.kind = acl.TransactionalID
 			case coordinatorShare:
 				return q.permit(req, cluster(acl.ClusterAction))
+			default: // whoever asks
+				q.refuse(req, kerr.InvalidRequest, malformed)
+				return false
 			}
 			if need.field = "CoordinatorKeys"; req.Version < 4 {
 				need.field = "CoordinatorKey"
@@ -50,9 +56,6 @@ func findCoordinator() through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinat
 			for i := range resp.Coordinators {
 				c := &resp.Coordinators[i]
 				place(c.ErrorCode, &c.NodeID, &c.Host, &c.Port)
-				if c.ErrorMessage == nil {
-					c.ErrorMessage = new(string)
-				}
 				if c.ErrorMessage == nil {
 					c.ErrorMessage = new(string)
 				}

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
+	"github.com/brokerlab/brokerlab/broker/internal/engine"
 )
 
 // createTopics makes topics.
@@ -45,7 +46,8 @@ func createTopics() through[*kmsg.CreateTopicsRequest, *kmsg.CreateTopicsRespons
 	}
 }
 
-// uniqueTopics takes the names out of a request that it has twice, and tells whether any is left. Kafka refuses them whoever asks.
+// uniqueTopics takes the names out of a request that it has twice, and that of Kafka's log, and tells whether any is left. Kafka
+// refuses them whoever asks.
 func (q *call) uniqueTopics(req *kmsg.CreateTopicsRequest) bool {
 	count := map[string]int{}
 	for i := range req.Topics {
@@ -54,15 +56,23 @@ func (q *call) uniqueTopics(req *kmsg.CreateTopicsRequest) bool {
 	refused := kmsg.NewPtrCreateTopicsResponse()
 	asked := len(req.Topics)
 	req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.CreateTopicsRequestTopic) bool {
-		twice := count[t.Topic] != 1
-		if count[t.Topic] > 1 {
-			r := kmsg.NewCreateTopicsResponseTopic()
-			r.Topic, r.ErrorCode, r.ErrorMessage = t.Topic, kerr.InvalidRequest.Code, nonEmpty("Duplicate topic name.")
-			r.NumPartitions, r.ReplicationFactor = -1, -1
-			refused.Topics = append(refused.Topics, r)
-			count[t.Topic] = 0
+		why := ""
+		switch {
+		case count[t.Topic] == 0: // and was answered
+			return true
+		case count[t.Topic] > 1:
+			why = "Duplicate topic name."
+		case t.Topic == engine.ClusterMetadata:
+			why = "Creation of internal topic " + engine.ClusterMetadata + " is prohibited."
+		default:
+			return false
 		}
-		return twice
+		r := kmsg.NewCreateTopicsResponseTopic()
+		r.Topic, r.ErrorCode, r.ErrorMessage = t.Topic, kerr.InvalidRequest.Code, &why
+		r.NumPartitions, r.ReplicationFactor = -1, -1
+		refused.Topics = append(refused.Topics, r)
+		count[t.Topic] = 0
+		return true
 	})
 	if len(refused.Topics) > 0 {
 		q.refused = append(q.refused, refused)

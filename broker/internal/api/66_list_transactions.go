@@ -15,10 +15,16 @@ import (
 // Differs from Kafka: nothing known.
 func listTransactions() through[*kmsg.ListTransactionsRequest, *kmsg.ListTransactionsResponse] {
 	return through[*kmsg.ListTransactionsRequest, *kmsg.ListTransactionsResponse]{
-		after: func(q *call, _ *kmsg.ListTransactionsRequest, resp *kmsg.ListTransactionsResponse) {
+		after: func(q *call, req *kmsg.ListTransactionsRequest, resp *kmsg.ListTransactionsResponse) {
+			resp.UnknownStateFilters = slices.DeleteFunc(slices.Clone(req.StateFilters), func(s string) bool { return slices.Contains(transactionStates(), s) })
 			resp.TransactionStates = slices.DeleteFunc(resp.TransactionStates, func(s kmsg.ListTransactionsResponseTransactionState) bool {
 				return !q.mayQuietly(acl.Describe, acl.TransactionalID, s.TransactionalID)
 			})
 		},
 	}
+}
+
+// transactionStates are Kafka's names of what a transaction can be (TransactionState).
+func transactionStates() []string {
+	return []string{"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence"}
 }

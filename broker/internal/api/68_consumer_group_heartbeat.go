@@ -9,13 +9,21 @@ import (
 // consumerGroupHeartbeat is the whole of the consumer group protocol: joining, reconciling, leaving.
 //
 // Versions: 0-1.
-// Needs: READ on GROUP, DESCRIBE on each subscribed TOPIC.
-// Differs from Kafka: nothing known.
+// Needs: READ on GROUP, DESCRIBE on each subscribed TOPIC; of those that its regular expression matches, the others are left out.
+// Differs from Kafka: the topics of a regular expression are found at once, and anew with each heartbeat after topics or rules have
+// changed, by the rights of the member itself; Kafka does so in the background, for all members of the group together.
 func consumerGroupHeartbeat() through[*kmsg.ConsumerGroupHeartbeatRequest, *kmsg.ConsumerGroupHeartbeatResponse] {
 	return through[*kmsg.ConsumerGroupHeartbeatRequest, *kmsg.ConsumerGroupHeartbeatResponse]{
 		rights: []right{{acl.Read, acl.Group, "Group"}}, topics: []string{"SubscribedTopicNames", "Topics.TopicID"},
 		permit: func(q *call, req *kmsg.ConsumerGroupHeartbeatRequest) bool {
-			return q.permitSubscription(req, req.SubscribedTopicNames)
+			if !q.permitSubscription(req, req.SubscribedTopicNames) {
+				return false
+			}
+			q.expand(req)
+			return true
+		},
+		after: func(q *call, req *kmsg.ConsumerGroupHeartbeatRequest, resp *kmsg.ConsumerGroupHeartbeatResponse) {
+			q.settleSubscription(req, resp)
 		},
 	}
 }

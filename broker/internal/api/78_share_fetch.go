@@ -9,13 +9,16 @@ import (
 // shareFetch acquires records for a member of a share group.
 //
 // Versions: 1-2.
-// Needs: READ on GROUP, then READ on each TOPIC.
-// Differs from Kafka: nothing known. Its session is tied to the connection.
+// Needs: READ on GROUP, then READ on each TOPIC of the session, each time.
+// Differs from Kafka: its session is tied to the connection, and to no other. Records that a waiting ShareFetch was to get are
+// withheld once their topic is denied.
 func shareFetch() through[*kmsg.ShareFetchRequest, *kmsg.ShareFetchResponse] {
 	return through[*kmsg.ShareFetchRequest, *kmsg.ShareFetchResponse]{
-		rights: []right{{acl.Read, acl.Group, "GroupID"}, {acl.Read, acl.Topic, "Topics"}},
+		rights: []right{{acl.Read, acl.Group, "GroupID"}},
 		topics: []string{"Topics.TopicID", "ForgottenTopicsData.TopicID"},
-		after: func(q *call, _ *kmsg.ShareFetchRequest, resp *kmsg.ShareFetchResponse) {
+		permit: func(q *call, req *kmsg.ShareFetchRequest) bool { return q.permitShares(req) },
+		after: func(q *call, req *kmsg.ShareFetchRequest, resp *kmsg.ShareFetchResponse) {
+			q.settleShares(req, resp)
 			if len(resp.NodeEndpoints) > 0 {
 				at := q.endpoint()
 				resp.NodeEndpoints = []kmsg.ShareFetchResponseNodeEndpoint{{NodeID: q.server.o.NodeID, Host: at.Host, Port: at.Port, Rack: q.rack()}}

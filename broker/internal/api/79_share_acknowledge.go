@@ -1,6 +1,7 @@
 package api
 
 import (
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
@@ -10,12 +11,32 @@ import (
 //
 // Versions: 1-2.
 // Needs: READ on GROUP, then READ on each TOPIC.
-// Differs from Kafka: nothing known. Its session is tied to the connection.
+// Differs from Kafka: its session is tied to the connection, and to no other.
 func shareAcknowledge() through[*kmsg.ShareAcknowledgeRequest, *kmsg.ShareAcknowledgeResponse] {
 	return through[*kmsg.ShareAcknowledgeRequest, *kmsg.ShareAcknowledgeResponse]{
-		rights: []right{{acl.Read, acl.Group, "GroupID"}, {acl.Read, acl.Topic, "Topics"}},
+		rights: []right{{acl.Read, acl.Group, "GroupID"}},
 		topics: []string{"Topics.TopicID"},
-		after: func(q *call, _ *kmsg.ShareAcknowledgeRequest, resp *kmsg.ShareAcknowledgeResponse) {
+		permit: func(q *call, req *kmsg.ShareAcknowledgeRequest) bool {
+			switch {
+			case req.GroupID == nil:
+				q.refuse(req, kerr.InvalidRequest, "")
+				return false
+			case q.server.o.Authorizer == nil:
+				return true
+			case req.ShareSessionEpoch != 0 && q.session.shares[shareKey(req.GroupID, req.MemberID)] == nil:
+				q.refuse(req, kerr.ShareSessionNotFound, "")
+				return false
+			}
+			q.partShares(req)
+			return true
+		},
+		after: func(q *call, req *kmsg.ShareAcknowledgeRequest, resp *kmsg.ShareAcknowledgeResponse) {
+			if resp.ErrorCode != 0 {
+				q.refused = nil
+			}
+			if req.ShareSessionEpoch == finalShareEpoch {
+				q.keepShares(shareKey(req.GroupID, req.MemberID), finalShareEpoch, nil)
+			}
 			if len(resp.NodeEndpoints) > 0 {
 				at := q.endpoint()
 				resp.NodeEndpoints = []kmsg.ShareAcknowledgeResponseNodeEndpoint{{NodeID: q.server.o.NodeID, Host: at.Host, Port: at.Port, Rack: q.rack()}}

@@ -88,9 +88,13 @@ func at[R any](resources []R, places []int) []R {
 // that the data plane is to alter.
 func (a *alteration) admit() []int {
 	var passed []int
+	copies := map[resource]int{}
+	for i := range a.resources {
+		copies[a.resources[i].resource()]++
+	}
 	for i := range a.resources {
 		r := &a.resources[i]
-		a.precheck(r)
+		a.precheck(r, copies[r.resource()])
 		if r.code != 0 {
 			continue
 		}
@@ -115,14 +119,16 @@ func (a *alteration) admit() []int {
 	return passed
 }
 
-// precheck is what Kafka looks at before anything else, whoever asks.
-func (a *alteration) precheck(r *changed) {
-	copies := 0
-	for i := range a.resources {
-		if a.resources[i].kind == r.kind && a.resources[i].name == r.name {
-			copies++
-		}
-	}
+// resource is what an alteration names.
+type resource struct {
+	kind kmsg.ConfigResourceType
+	name string
+}
+
+func (c *changed) resource() resource { return resource{c.kind, c.name} }
+
+// precheck is what Kafka looks at before anything else, whoever asks; copies is how often the request names the resource.
+func (a *alteration) precheck(r *changed, copies int) {
 	if copies > 1 {
 		r.refuse(kerr.InvalidRequest, "Each resource must appear at most once.")
 		return

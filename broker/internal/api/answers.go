@@ -50,6 +50,12 @@ func answerError(req kmsg.Request, code int16, message string, parts bool) kmsg.
 		d.Default()
 	}
 	fillError(reflect.ValueOf(resp).Elem(), reflect.ValueOf(req).Elem(), code, message, !parts)
+	completeError(req, resp, code, message)
+	return resp
+}
+
+// completeError is what Kafka's answers of some APIs have beside the error.
+func completeError(req kmsg.Request, resp kmsg.Response, code int16, message string) {
 	switch r := resp.(type) {
 	case *kmsg.FindCoordinatorResponse: // no node is -1 on the wire
 		r.NodeID, r.Port = -1, -1
@@ -73,10 +79,15 @@ func answerError(req kmsg.Request, code int16, message string, parts bool) kmsg.
 				p.RecordBatches, p.AbortedTransactions = []byte{}, []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
 			}
 		}
+	case *kmsg.ShareFetchResponse:
+		for i := range r.Topics {
+			for j := range r.Topics[i].Partitions {
+				r.Topics[i].Partitions[j].Records = []byte{}
+			}
+		}
 	case *kmsg.AlterUserSCRAMCredentialsResponse:
 		r.Results = refuseUsers(req.(*kmsg.AlterUserSCRAMCredentialsRequest), code, message)
 	}
-	return resp
 }
 
 // refuseUsers has one result for each user that is named, however often.

@@ -123,22 +123,33 @@ func (q *call) nameOf(v reflect.Value, kind acl.ResourceType) (name string, ok b
 		}
 		return q.nameOf(v.Elem(), kind)
 	case reflect.Struct:
-		for _, field := range namingFields(kind) {
-			if f := v.FieldByName(field); f.IsValid() {
-				if name, ok := q.nameOf(f, kind); ok && name != "" {
-					return name, true
-				}
-			}
-		}
-		if id := v.FieldByName("TopicID"); kind == acl.Topic && id.IsValid() {
+		if id := v.FieldByName("TopicID"); kind == acl.Topic && id.IsValid() && q.topicsByID() {
 			return q.server.o.Engine.TopicName(id.Interface().([16]byte)) //nolint:forcetypeassert // all of kmsg's are
 		}
-		if f := v.FieldByName("Topic"); kind == acl.Topic && f.IsValid() {
-			return q.nameOf(f, kind)
+		for _, field := range namingFields(kind) {
+			if f := v.FieldByName(field); f.IsValid() {
+				return q.nameOf(f, kind) // an empty name is one, too
+			}
 		}
 	default:
 	}
 	return "", false
+}
+
+// topicsByID tells whether requests of this API and version name topics by their ids.
+func (q *call) topicsByID() bool {
+	switch kmsg.Key(q.header.Key) {
+	case kmsg.Produce, kmsg.Fetch:
+		return q.header.Version >= 13
+	case kmsg.OffsetCommit, kmsg.OffsetFetch:
+		return q.header.Version >= 10
+	case kmsg.TxnOffsetCommit:
+		return q.header.Version >= 6
+	case kmsg.ShareFetch, kmsg.ShareAcknowledge:
+		return true
+	default:
+		return false
+	}
 }
 
 // namingFields are the fields of a list's elements that name a resource.

@@ -50,6 +50,8 @@ type call struct {
 
 	refusedOffsets map[string][]kmsg.OffsetFetchResponseGroupTopic // by group
 	aclChanges     uint64                                          // changes of ACLs before a Fetch was let through
+	subscribed     *subscription                                   // what a heartbeat of a consumer group makes of its member's
+	nextShares     *shareSession                                   // what a ShareFetch makes of its session
 
 	silent bool // the client wants no answer
 	size   int  // about how many bytes the answer will have; 0 where it is small

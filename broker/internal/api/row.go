@@ -64,7 +64,7 @@ type through[Q kmsg.Request, P kmsg.Response] struct {
 	topics []string
 	// rights are what a request needs, see row.
 	rights []right
-	// permit sees to rights that are more than that. False: it has answered.
+	// permit sees to rights that are more than that, and to what Kafka refuses before it asks for them. False: it has answered.
 	permit func(*call, Q) bool
 }
 
@@ -73,7 +73,7 @@ func forward[T any, Q message[T], P kmsg.Response](key kmsg.Key, lowest, highest
 	r := base[T, Q](key.Int16(), lowest, highest)
 	r.run = func(q *call, req kmsg.Request) {
 		typed := req.(Q)
-		if t.permit != nil && q.server.o.Authorizer != nil && !t.permit(q, typed) {
+		if t.permit != nil && !t.permit(q, typed) {
 			return
 		}
 		if t.before != nil {

@@ -91,6 +91,8 @@ type Server struct {
 
 	fetches atomic.Int64 // that the data plane is to answer
 
+	subscriptions subscriptions
+
 	incarnation int64      // names this run of the broker: positions in its listings mean nothing to the next
 	altering    sync.Mutex // held while broker configs are altered
 	large       sync.Mutex // held while a large request is decoded and passed on
@@ -141,6 +143,8 @@ func (s *Server) ClusterID() string { return s.o.ClusterID }
 type session struct {
 	sasl       *sasl.Session // nil on listeners without SASL
 	unmappable string        // the certificate's subject, where no mapping rule fits it
+	// shares are the share sessions of this connection, by shareKey.
+	shares map[string]*shareSession
 
 	reauthenticating atomic.Bool // between a second SaslHandshake and its end
 	closing          atomic.Bool // the last answer is on its way or held back

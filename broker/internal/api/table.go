@@ -43,7 +43,7 @@ func table(o Options) []row {
 		serve(kmsg.DeleteACLs, 1, 3, deleteACLs),
 		wait(kmsg.DescribeConfigs, 1, 4, nil, describeConfigs),
 		wait(kmsg.AlterConfigs, 0, 2, nil, alterConfigs),
-		forward(kmsg.AlterReplicaLogDirs, 1, 2, alterReplicaLogDirs()),
+		wait(kmsg.AlterReplicaLogDirs, 1, 2, []string{"Dirs.Topics.Topic"}, alterReplicaLogDirs),
 		forward(kmsg.DescribeLogDirs, 1, 5, describeLogDirs()),
 		serve(kmsg.SASLAuthenticate, 0, 2, saslAuthenticate),
 		forward(kmsg.CreatePartitions, 0, 3, createPartitions()),

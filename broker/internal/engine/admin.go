@@ -98,8 +98,11 @@ func (e *Engine) tooManyPartitions() verdict {
 }
 
 func (e *Engine) checkNewTopic(t *kmsg.CreateTopicsRequestTopic) verdict {
-	if why := checkTopicName(t.Topic); why != "" {
+	if why := CheckTopicName(t.Topic); why != "" {
 		return verdict{kerr.InvalidTopicException, why}
+	}
+	if t.Topic == ClusterMetadata {
+		return verdict{kerr.InvalidRequest, "Creation of internal topic " + ClusterMetadata + " is prohibited."}
 	}
 	if len(t.ReplicaAssignment) == 0 {
 		switch {
@@ -165,8 +168,11 @@ func (e *Engine) checkReplicas(replicas []int32) verdict {
 	return verdict{}
 }
 
-// checkTopicName says, in Kafka's words, what is wrong with a topic's name; "" when nothing is.
-func checkTopicName(name string) string {
+// ClusterMetadata is the topic of Kafka's own log, which nobody can make.
+const ClusterMetadata = "__cluster_metadata"
+
+// CheckTopicName says, in Kafka's words, what is wrong with a topic's name; "" when nothing is.
+func CheckTopicName(name string) string {
 	const longest = 249
 	switch {
 	case name == "":

@@ -226,7 +226,7 @@ func admitDescribeConfigs(_ *Engine, req *kmsg.DescribeConfigsRequest) (passage,
 		r, _ := resp.(*kmsg.DescribeConfigsResponse)
 		for i := range r.Resources {
 			c := &r.Resources[i]
-			if why := checkTopicName(c.ResourceName); c.ResourceType == kmsg.ConfigResourceTypeTopic && why != "" && c.ErrorCode != 0 {
+			if why := CheckTopicName(c.ResourceName); c.ResourceType == kmsg.ConfigResourceTypeTopic && why != "" && c.ErrorCode != 0 {
 				c.ErrorCode, c.ErrorMessage = kerr.InvalidTopicException.Code, &why
 			}
 		}

@@ -14,30 +14,15 @@ import (
 func admitMetadata(e *Engine, req *kmsg.MetadataRequest) (passage, error) {
 	out := *req
 	out.AllowAutoTopicCreation = false
-	if req.Version == 0 && len(req.Topics) == 0 { // means all, which the data plane knows as null of version 1
-		out.Version, out.Topics = 1, nil
+	if req.Version == 0 { // where no topic means all, which the data plane knows as null of version 1
+		out.Version = 1
+		if len(req.Topics) == 0 {
+			out.Topics = nil
+		}
 	}
 	var unknown []kmsg.MetadataResponseTopic
-	if req.Topics != nil && req.Version >= 10 {
-		out.Topics = make([]kmsg.MetadataRequestTopic, 0, len(req.Topics))
-		for _, t := range distinct(req.Topics, idOf) {
-			if t.TopicID == ([16]byte{}) {
-				continue
-			}
-			if _, known := e.topics.name(t.TopicID); known {
-				out.Topics = append(out.Topics, t)
-				continue
-			}
-			missing := kmsg.NewMetadataResponseTopic()
-			missing.TopicID = t.TopicID
-			missing.ErrorCode = kerr.UnknownTopicID.Code
-			unknown = append(unknown, missing)
-		}
-		for _, t := range req.Topics {
-			if t.TopicID == ([16]byte{}) {
-				out.Topics = append(out.Topics, t)
-			}
-		}
+	if out.Topics != nil {
+		out.Topics, unknown = e.knownTopics(out.Topics, req.Version)
 	}
 	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
 		r, _ := resp.(*kmsg.MetadataResponse)
@@ -54,15 +39,47 @@ func admitMetadata(e *Engine, req *kmsg.MetadataRequest) (passage, error) {
 	}}, nil
 }
 
+// knownTopics parts what a Metadata request asks for from unknown ids, and from an empty name, which the data plane answers without one.
+func (e *Engine) knownTopics(asked []kmsg.MetadataRequestTopic, version int16) (known []kmsg.MetadataRequestTopic, unknown []kmsg.MetadataResponseTopic) {
+	const idsFrom = 10
+	known = make([]kmsg.MetadataRequestTopic, 0, len(asked)) // not nil: that would be all
+	missing := kmsg.NewMetadataResponseTopic()
+	missing.Topic, missing.ErrorCode = new(""), kerr.UnknownTopicOrPartition.Code
+	empty := false
+	ids := map[[16]byte]bool{}
+	for _, t := range asked {
+		switch {
+		case version >= idsFrom && t.TopicID != [16]byte{}:
+			if ids[t.TopicID] {
+				continue
+			}
+			ids[t.TopicID] = true
+			if _, there := e.topics.name(t.TopicID); there {
+				known = append(known, t)
+				continue
+			}
+			no := kmsg.NewMetadataResponseTopic()
+			no.TopicID, no.ErrorCode = t.TopicID, kerr.UnknownTopicID.Code
+			unknown = append(unknown, no)
+		case t.Topic != nil && *t.Topic == "":
+			empty = true
+		default:
+			known = append(known, t)
+		}
+	}
+	if empty {
+		unknown = append(unknown, missing)
+	}
+	return known, unknown
+}
+
 // invalidName is 17 for an unknown topic that no topic could be called.
 func invalidName(code int16, name *string) int16 {
-	if code == kerr.UnknownTopicOrPartition.Code && name != nil && checkTopicName(*name) != "" {
+	if code == kerr.UnknownTopicOrPartition.Code && name != nil && CheckTopicName(*name) != "" {
 		return kerr.InvalidTopicException.Code
 	}
 	return code
 }
-
-func idOf(t *kmsg.MetadataRequestTopic) [16]byte { return t.TopicID }
 
 // admitDescribeCluster names the controller that clients know.
 func admitDescribeCluster(e *Engine, req *kmsg.DescribeClusterRequest) (passage, error) {

@@ -207,3 +207,22 @@ func (e *Engine) TopicName(id [16]byte) (string, bool) { return e.topics.name(id
 
 // TopicID resolves a topic name, without blocking.
 func (e *Engine) TopicID(name string) ([16]byte, bool) { return e.topics.id(name) }
+
+// TopicChanges counts how often a topic came or went: as long as it is the same, so are [Engine.TopicNames].
+func (e *Engine) TopicChanges() uint64 {
+	e.topics.mu.RLock()
+	defer e.topics.mu.RUnlock()
+	return e.topics.changes
+}
+
+// TopicNames lists the topics, in no order.
+func (e *Engine) TopicNames() []string { return e.topics.all() }
+
+// Partitions is how many partitions a topic has; 0 where there is none of that name.
+func (e *Engine) Partitions(topic string) int { return e.topics.size(topic) }
+
+// LogDir is the directory that the records are in, as clients are told it.
+func (e *Engine) LogDir() string {
+	path, _, _ := e.dir.disk()
+	return path
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -178,6 +179,49 @@ func admitOffsetCommit(_ *Engine, req *kmsg.OffsetCommitRequest) (passage, error
 	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
 		r, _ := resp.(*kmsg.OffsetCommitResponse)
 		r.Topics = append(r.Topics, refused...)
+		return r, nil
+	}}, nil
+}
+
+// admitOffsetDelete tells of partitions that are not there, of which the data plane would say that they are done.
+func admitOffsetDelete(e *Engine, req *kmsg.OffsetDeleteRequest) (passage, error) {
+	out := *req
+	out.Topics = make([]kmsg.OffsetDeleteRequestTopic, 0, len(req.Topics))
+	var missing []kmsg.OffsetDeleteResponseTopic
+	for _, t := range req.Topics {
+		there := kmsg.OffsetDeleteRequestTopic{Topic: t.Topic}
+		no := kmsg.NewOffsetDeleteResponseTopic()
+		no.Topic = t.Topic
+		size := int32(e.topics.size(t.Topic))
+		for _, p := range t.Partitions {
+			if p.Partition >= 0 && p.Partition < size {
+				there.Partitions = append(there.Partitions, p)
+				continue
+			}
+			one := kmsg.NewOffsetDeleteResponseTopicPartition()
+			one.Partition, one.ErrorCode = p.Partition, kerr.UnknownTopicOrPartition.Code
+			no.Partitions = append(no.Partitions, one)
+		}
+		if len(there.Partitions) > 0 {
+			out.Topics = append(out.Topics, there)
+		}
+		if len(no.Partitions) > 0 {
+			missing = append(missing, no)
+		}
+	}
+	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.OffsetDeleteResponse)
+		for _, t := range missing {
+			if r.ErrorCode != 0 {
+				break
+			}
+			i := slices.IndexFunc(r.Topics, func(there kmsg.OffsetDeleteResponseTopic) bool { return there.Topic == t.Topic })
+			if i < 0 {
+				r.Topics = append(r.Topics, t)
+				continue
+			}
+			r.Topics[i].Partitions = append(r.Topics[i].Partitions, t.Partitions...)
+		}
 		return r, nil
 	}}, nil
 }

@@ -30,7 +30,7 @@ func rules() map[int16]rule {
 		int16(kmsg.DescribeGroups):  {admit: on(admitDescribeGroups)},
 		int16(kmsg.ListGroups):      {admit: on(admitListGroups)},
 		int16(kmsg.DeleteGroups):    {kept: true},
-		int16(kmsg.OffsetDelete):    {kept: true},
+		int16(kmsg.OffsetDelete):    {kept: true, admit: on(admitOffsetDelete)},
 
 		int16(kmsg.CreateTopics):         {kept: true, admit: on(admitCreateTopics)},
 		int16(kmsg.DeleteTopics):         {kept: true, admit: on(admitDeleteTopics)},

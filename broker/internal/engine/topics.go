@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -14,6 +16,8 @@ type topics struct {
 	ids   map[string][16]byte
 	sizes map[string]int // partitions by topic
 	total int
+
+	changes uint64 // how often a topic came or went
 }
 
 func (t *topics) add(name string, id [16]byte, partitions int) {
@@ -26,6 +30,7 @@ func (t *topics) add(name string, id [16]byte, partitions int) {
 		delete(t.names, old)
 	}
 	t.names[id], t.ids[name] = name, id
+	t.changes++
 	t.total += partitions - t.sizes[name]
 	t.sizes[name] = partitions
 }
@@ -71,6 +76,7 @@ func (t *topics) remove(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.total -= t.sizes[name]
+	t.changes++
 	delete(t.sizes, name)
 	delete(t.names, t.ids[name])
 	delete(t.ids, name)
@@ -81,6 +87,12 @@ func (t *topics) name(id [16]byte) (string, bool) {
 	defer t.mu.RUnlock()
 	name, ok := t.names[id]
 	return name, ok
+}
+
+func (t *topics) all() []string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Collect(maps.Keys(t.ids))
 }
 
 func (t *topics) id(name string) ([16]byte, bool) {
