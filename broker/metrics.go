@@ -112,7 +112,10 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	counts := b.network.Counts()
 	for i := range counts {
 		listenerMetrics(out, &counts[i])
+		admissionMetrics(out, &counts[i])
 	}
+	limitMetrics(out, b.quota)
+	softwareMetrics(out, b.network)
 	waiting, busy, workers := b.api.Load()
 	gauge(out, "kafka_network_requestchannel_requestqueuesize_value", "Requests that wait for a worker.", float64(waiting))
 	gauge(out, "brokerlab_io_threads_busy", "Workers that have a request; requests that wait for the data plane hold none.", float64(busy))

@@ -3,6 +3,7 @@ package network
 import (
 	"context"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 
@@ -47,7 +48,7 @@ func TestAnAcceptorThatIsBlockedByAFullQueueStops(t *testing.T) {
 	s, free := busyLoop(t)
 	shut := make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		shut <- s.Shutdown(ctx)
 	}()
@@ -139,8 +140,8 @@ func TestAListenerMayGoWhileItIsFullAndComeBackWithAnotherProtocol(t *testing.T)
 		wantEnd(t, queued, "")
 		s.wantSlots(t, slots, ssl)
 	}
-	for i := len(finishes) - 1; i >= 0; i-- {
-		finishes[i]()
+	for i, finish := range slices.Backward(finishes) {
+		finish()
 		slots -= 2
 		if i%2 == 1 {
 			ssl -= 2

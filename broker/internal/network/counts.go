@@ -11,6 +11,8 @@ type ListenerCounts struct {
 	Bound    netip.AddrPort
 	// Threads is how many loops take new connections.
 	Threads int
+	// Loops are those, and those that still have connections.
+	Loops []LoopCounts
 	// Established counts registered connections, those in handshake included.
 	Established int64
 	// Handshaking counts those that are not through their TLS handshake.
@@ -38,6 +40,12 @@ type ListenerCounts struct {
 	Closed []uint64
 	// BytesIn and BytesOut are of all connections, open and closed.
 	BytesIn, BytesOut uint64
+}
+
+// LoopCounts are the figures of one loop, Kafka's network processor.
+type LoopCounts struct {
+	Processor   int32
+	Connections int64
 }
 
 // Counts has the counters of each listener, in the order of the calls to
@@ -79,6 +87,7 @@ func (l *listener) counts() ListenerCounts {
 	defer l.mu.Unlock()
 	n.BytesIn, n.BytesOut = l.pastBytes[0], l.pastBytes[1]
 	for _, lp := range slices.Concat(*l.loops.Load(), l.leaving) {
+		n.Loops = append(n.Loops, LoopCounts{Processor: lp.processor, Connections: lp.conns.Load()})
 		n.BytesIn += uint64(lp.bytesIn.Load())
 		n.BytesOut += uint64(lp.bytesOut.Load())
 	}

@@ -14,7 +14,7 @@ const evictEvery = 300 * time.Millisecond
 // loop's iterations, as Kafka does, and its least recently active one.
 func (l *loop) evict() {
 	limits := l.server.options.Limits
-	l.evicting = limits != nil && l.conns > 0 && !l.listener.removed.Load() && limits.Exceeded(l.listener.Name)
+	l.evicting = limits != nil && l.conns.Load() > 0 && !l.listener.removed.Load() && limits.Exceeded(l.listener.Name)
 	if !l.evicting {
 		return
 	}

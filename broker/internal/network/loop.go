@@ -56,6 +56,7 @@ type loop struct {
 	incoming  chan accepted
 
 	bytesIn, bytesOut atomic.Int64
+	conns             atomic.Int64 // that are registered and not closed
 
 	epoll    *os.File
 	raw      syscall.RawConn
@@ -70,7 +71,6 @@ type loop struct {
 	record    []byte // crypto/tls's record buffer, lent while it reads
 	doing     []task
 	nextIndex int32
-	conns     int                // that are registered and not closed
 	ending    map[*Conn]struct{} // those whose client has ended its stream and awaits an answer; nil: none yet
 	evicting  bool               // the last iteration had to close one that was too many
 

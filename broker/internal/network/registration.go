@@ -63,7 +63,7 @@ func (l *loop) register(a accepted) {
 	}
 	now := l.server.clock.now()
 	c.stamps.mark(&c.stamps.registered, now)
-	l.conns++
+	l.conns.Add(1)
 	l.nextIndex = (l.nextIndex + 1) & math.MaxInt32
 	if cookie, err := unix.GetsockoptUint64(a.fd, unix.SOL_SOCKET, unix.SO_COOKIE); err == nil {
 		c.cookie = cookie
@@ -125,7 +125,7 @@ func (l *loop) close(c *Conn, reason Reason, err error) {
 	c.mu.Unlock()
 
 	c.held.Release()
-	l.conns--
+	l.conns.Add(-1)
 	delete(l.ending, c)
 	if c.session != nil {
 		if was == phaseHandshake && c.session.handshake != nil {
