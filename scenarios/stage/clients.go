@@ -8,10 +8,12 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"golang.org/x/sys/unix"
 
 	"github.com/brokerlab/brokerlab/netlab"
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
@@ -144,9 +146,15 @@ func (s *Stage) Open(ctx context.Context, plan fleet.Plan) *fleet.Fleet {
 // into the report.
 func (s *Stage) NewFleet() *fleet.Fleet {
 	GinkgoHelper()
+	return s.NewFleetOf(0)
+}
+
+// NewFleetOf is [Stage.NewFleet] with a bound on each step of a client other than the usual; 0: the usual.
+func (s *Stage) NewFleetOf(timeout time.Duration) *fleet.Fleet {
+	GinkgoHelper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := newFleet(fmt.Sprintf("clients %d", len(s.fleets)+1))
+	f := newFleet(fmt.Sprintf("clients %d", len(s.fleets)+1), timeout)
 	DeferCleanup(s.evidence) // before it is closed
 	s.fleets = append(s.fleets, f)
 	return f
@@ -155,14 +163,14 @@ func (s *Stage) NewFleet() *fleet.Fleet {
 // NewFleet is a fleet without a stage. It is closed when the spec ends.
 func NewFleet(ctx context.Context, groups ...fleet.Group) *fleet.Fleet {
 	GinkgoHelper()
-	f := newFleet("clients")
+	f := newFleet("clients", 0)
 	Expect(f.Add(ctx, fleet.Plan{Groups: groups})).To(Succeed())
 	return f
 }
 
-func newFleet(label string) *fleet.Fleet {
+func newFleet(label string, timeout time.Duration) *fleet.Fleet {
 	GinkgoHelper()
-	f, err := fleet.New(0)
+	f, err := fleet.New(timeout)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() {
 		Expect(f.Close()).To(Succeed())
@@ -240,4 +248,29 @@ func (n *Network) PortRange() (first, last int, err error) {
 		return 0, 0, fmt.Errorf("read the ephemeral ports of %v: %w", n.prefix, err)
 	}
 	return first, last, nil
+}
+
+// SetPortRange bounds the ephemeral ports of the network's namespace, for clients that are to run out of them.
+func (n *Network) SetPortRange(_ context.Context, first, last int) {
+	GinkgoHelper()
+	ns, err := n.subnet.Netns()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(ns.Do(func() error {
+		return os.WriteFile("/proc/sys/net/ipv4/ip_local_port_range", fmt.Appendf(nil, "%d %d", first, last), 0)
+	})).To(Succeed())
+}
+
+// Listen listens at an IPv4 address of the network.
+func (n *Network) Listen(at netip.AddrPort) net.Listener {
+	GinkgoHelper()
+	Expect(at.Addr().Is4()).To(BeTrue(), "%v is not IPv4", at)
+	fd, err := n.subnet.Socket(unix.AF_INET)
+	Expect(err).NotTo(HaveOccurred())
+	f := os.NewFile(uintptr(fd), "listen")
+	defer func() { Expect(f.Close()).To(Succeed()) }() // the listener has a descriptor of its own
+	Expect(unix.Bind(fd, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()})).To(Succeed())
+	Expect(unix.Listen(fd, 1024)).To(Succeed())
+	l, err := net.FileListener(f)
+	Expect(err).NotTo(HaveOccurred())
+	return l
 }

@@ -35,12 +35,33 @@ func (s *Stage) Freeze(ctx context.Context) (thaw func()) {
 	pid := s.pid(ctx)
 	s.frozen.Store(true)
 	Expect(unix.Kill(pid, unix.SIGSTOP)).To(Succeed())
+	Eventually(func() []string { return running(pid) }).WithContext(ctx).Should(BeEmpty(), "each thread stops when it next can")
 	thaw = sync.OnceFunc(func() {
 		Expect(unix.Kill(pid, unix.SIGCONT)).To(Succeed())
 		s.frozen.Store(false)
 	})
 	DeferCleanup(thaw)
 	return thaw
+}
+
+// running are the states of those threads of a process that are not stopped.
+func running(pid int) []string {
+	GinkgoHelper()
+	var states []string
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	Expect(err).NotTo(HaveOccurred())
+	for _, t := range tasks {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/stat", pid, t.Name()))
+		if os.IsNotExist(err) {
+			continue // it has ended meanwhile
+		}
+		Expect(err).NotTo(HaveOccurred())
+		_, rest, _ := strings.Cut(string(text), ") ") // the name may have spaces
+		if !strings.HasPrefix(rest, "T") {
+			states = append(states, rest[:1])
+		}
+	}
+	return states
 }
 
 // BrokerFiles is how many file descriptors the broker's process has open.
@@ -64,6 +85,18 @@ func (s *Stage) Listener(_ context.Context, name string) Queue {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(sockets).NotTo(BeEmpty(), "nothing listens on port %d", port)
 	return Queue{int64(sockets[0].Queue), int64(sockets[0].Backlog), int64(sockets[0].Drops)}
+}
+
+// CloseWait is how many sockets of the broker's listeners their clients have closed and the broker has not.
+func (s *Stage) CloseWait(context.Context) int {
+	GinkgoHelper()
+	n := 0
+	for _, l := range s.node.Listeners {
+		sockets, err := s.sockets(l.Port, sockdiag.Set(sockdiag.CloseWait))
+		Expect(err).NotTo(HaveOccurred())
+		n += len(sockets)
+	}
+	return n
 }
 
 // sockets reads the socket table of the broker's namespace.

@@ -3,6 +3,7 @@ package stage
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -55,6 +56,21 @@ func (s *Stage) Kernel(ctx context.Context) *protocol.DescribeKernelResponse {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(answers).To(HaveLen(1))
 	return answers[0]
+}
+
+// errNoAnswer is returned for a broker that does not answer.
+var errNoAnswer = errors.New("the broker did not answer")
+
+// TryKernel is [Stage.Kernel], without the addresses of clients, for what looks while a broker may be down.
+func (s *Stage) TryKernel(ctx context.Context) (*protocol.DescribeKernelResponse, error) {
+	answers, err := s.admin.DescribeKernel(ctx, admin.KernelFilter{})
+	if err != nil {
+		return nil, err
+	}
+	if len(answers) != 1 {
+		return nil, errNoAnswer
+	}
+	return answers[0], nil
 }
 
 // KernelExact tells whether the kernel counts in the broker's lab exactly.
@@ -122,6 +138,20 @@ func (s *Stage) Own(ctx context.Context, listener string) int64 {
 		}
 	}
 	return n
+}
+
+// OwnAddresses are the addresses that the stage asks from, as the broker sees them.
+func (s *Stage) OwnAddresses(ctx context.Context) []string {
+	GinkgoHelper()
+	rows, err := s.admin.ListClientConnections(ctx, admin.ListFilter{})
+	Expect(err).NotTo(HaveOccurred())
+	var all []string
+	for i := range rows {
+		if a := rows[i].ClientAddress; own(a) && !slices.Contains(all, a) {
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 // Metrics is the broker's metrics: each series, with its labels as it prints them, and its value.
