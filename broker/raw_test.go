@@ -44,6 +44,11 @@ func (r *raw) close() { _ = r.conn.Close() }
 // frame sends one request: a header, then body.
 func (r *raw) frame(key, version int16, flexible bool, body []byte) {
 	r.t.Helper()
+	r.bytes(framed(key, version, flexible, body))
+}
+
+// framed is a request as it is sent.
+func framed(key, version int16, flexible bool, body []byte) []byte {
 	b := binary.BigEndian.AppendUint16(nil, uint16(key))
 	b = binary.BigEndian.AppendUint16(b, uint16(version))
 	b = binary.BigEndian.AppendUint32(b, 7)      // correlation id
@@ -51,7 +56,7 @@ func (r *raw) frame(key, version int16, flexible bool, body []byte) {
 	if flexible {
 		b = append(b, 0)
 	}
-	r.bytes(append(binary.BigEndian.AppendUint32(nil, uint32(len(b)+len(body))), append(b, body...)...))
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b)+len(body))), append(b, body...)...)
 }
 
 func (r *raw) bytes(b []byte) {
