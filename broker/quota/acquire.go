@@ -46,9 +46,6 @@ func (q *Connections) Acquire(ctx context.Context, name string, addr netip.Addr)
 	}
 	w := &waiter{listener: l, addr: addr, since: now, delay: delay, rate: limit, exempt: exempt, ready: make(chan struct{})}
 	q.waiting = append(q.waiting, w)
-	if delay == 0 {
-		w.slot = q.full(l)
-	}
 	q.unlock()
 	return q.wait(ctx, w)
 }

@@ -43,15 +43,15 @@ func New(w Window, c Config) *Connections {
 
 // OnExcess sets what is called when connections may have to be evicted: each
 // loop is to look at [Connections.Exceeded] soon. It is called by whoever
-// caused the excess, with no lock held, and must not block. To be set once,
-// before the first use.
+// caused the excess, with no lock held, by several at once perhaps, and must not
+// block. To be set once, before the first use.
 func (q *Connections) OnExcess(f func()) { q.onExcess = f }
 
 // Configure replaces all limits but the rates of addresses. Who waits for a
 // slot is tested again; a delay that a rate imposed stays what it was.
 func (q *Connections) Configure(c Config) {
 	c = c.clone()
-	q.mu.Lock()
+	q.lock()
 	defer q.unlock()
 	q.config = c
 	for name, l := range q.listeners {
@@ -72,6 +72,12 @@ func (q *Connections) SetIPRates(byDefault int, overrides map[netip.Addr]int) {
 
 // millis is the clock of rates.
 func (q *Connections) millis(now time.Time) int64 { return now.Sub(q.start).Milliseconds() }
+
+// lock begins what may end a wait.
+func (q *Connections) lock() {
+	q.mu.Lock()
+	q.note()
+}
 
 // unlock ends what may have changed counts or limits.
 func (q *Connections) unlock() {

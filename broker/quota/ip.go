@@ -13,6 +13,8 @@ const (
 	spareEntries = 256
 	// expireAtOnce bounds the work of one admission; each makes one at most.
 	expireAtOnce = 2
+	// visitAtOnce is for how many addresses an onlooker keeps others waiting.
+	visitAtOnce = 1000
 )
 
 // ipEntry is one address: there while it has connections or a sensor.
@@ -94,6 +96,9 @@ func (t *ipTable) touch(e *ipEntry, now int64) *sensor {
 		e.sensor = s
 	} else {
 		s.prev.next, s.next.prev = s.next, s.prev
+		if now-s.last > sensorLife { // expired, and not dropped yet
+			s.rate = rate{}
+		}
 	}
 	s.last = now
 	root := &t.sensors
@@ -102,13 +107,38 @@ func (t *ipTable) touch(e *ipEntry, now int64) *sensor {
 	return s
 }
 
-// expire drops up to n sensors that recorded nothing for an hour.
-func (t *ipTable) expire(now int64, n int) {
-	for s := t.sensors.next; n > 0 && s != &t.sensors && now-s.last > sensorLife; n-- {
-		next := s.next
+// expire drops up to n sensors that recorded nothing for an hour, and says
+// whether that was all.
+func (t *ipTable) expire(now int64, n int) bool {
+	for ; n > 0; n-- {
+		s := t.sensors.next
+		if s == &t.sensors || now-s.last <= sensorLife {
+			return true
+		}
 		s.prev.next, s.next.prev = s.next, s.prev
 		s.entry.sensor = nil
 		t.drop(s.entry)
-		s = next
 	}
+	return false
+}
+
+// visit calls f with each entry, holding the lock. It lets others have it now
+// and then: who comes or goes meanwhile may be missed.
+func (q *Connections) visit(f func(e *ipEntry)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	for _, e := range q.ips.entries {
+		f(e)
+		n++
+		if n%visitAtOnce == 0 {
+			q.pause()
+		}
+	}
+}
+
+// pause lets others have the lock.
+func (q *Connections) pause() {
+	q.mu.Unlock()
+	q.mu.Lock()
 }

@@ -126,6 +126,26 @@ func TestSensorsOfAddressesExpire(t *testing.T) {
 	})
 }
 
+// A sensor that has expired measures nothing more, also when it is not dropped
+// yet and its windows are longer than an hour.
+func TestAnExpiredSensorBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Window{Samples: 2, Size: 3 * time.Hour}, Default())
+		q.AddListener(external, false)
+		q.SetIPRates(10, nil)
+		addrs := []netip.Addr{addr("192.0.2.1"), addr("192.0.2.2"), addr("192.0.2.3"), addr("192.0.2.4")}
+		for _, a := range addrs {
+			connect(t, q, external, a)
+		}
+		pass(time.Hour + time.Millisecond)
+		last := addrs[len(addrs)-1] // one connection drops two sensors, and those of others
+		connect(t, q, external, last)
+		if got, want := q.IP(last).CreationRate, 1/(3*time.Hour).Seconds(); got != want {
+			t.Errorf("rate = %v, want one connection in a window: %v", got, want)
+		}
+	})
+}
+
 // Addresses that keep changing keep no more sensors than an hour's.
 func TestChangingAddressesDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ type listener struct {
 // A name that is there already becomes a new listener, as if the old one had
 // been removed before.
 func (q *Connections) AddListener(name string, tls bool) {
-	q.mu.Lock()
+	q.lock()
 	defer q.unlock()
 	q.remove(name)
 	l := &listener{quota: q, name: name, tls: tls, limits: q.config.listener(name)}
@@ -34,7 +34,7 @@ func (q *Connections) AddListener(name string, tls bool) {
 // connections count for the broker, for TLS and for their addresses until their
 // slots are released.
 func (q *Connections) RemoveListener(name string) {
-	q.mu.Lock()
+	q.lock()
 	defer q.unlock()
 	q.remove(name)
 	q.grant()

@@ -26,6 +26,7 @@ type sample struct {
 type sampled struct {
 	ring    []sample
 	current int
+	purged  int64 // nothing needs to be purged before; never too late
 }
 
 // record adds a value to the sample of now.
@@ -55,10 +56,15 @@ func (s *sampled) advance(w window, now int64) {
 // purge empties the samples whose last event is out of the window: one that
 // began before the window and reaches into it stays.
 func (s *sampled) purge(w window, now int64) {
+	if now < s.purged {
+		return
+	}
+	s.purged = now + w.expireAge()
 	for i := range s.ring {
 		if now-s.ring[i].last >= w.expireAge() {
 			s.ring[i] = sample{start: now, last: now}
 		}
+		s.purged = min(s.purged, s.ring[i].last+w.expireAge())
 	}
 }
 

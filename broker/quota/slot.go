@@ -20,7 +20,7 @@ func (s *Slot) Release() {
 		return
 	}
 	q := s.listener.quota
-	q.mu.Lock()
+	q.lock()
 	defer q.unlock()
 	q.uncount(s)
 	*s = Slot{tls: s.tls}

@@ -16,7 +16,7 @@ type waiter struct {
 	since    time.Time
 	delay    time.Duration
 	rate     Limit // whose delay it is
-	slot     Limit // that left no slot when the delay was over; None: not known yet
+	slot     Limit // that left no slot after the delay, as it was last
 	exempt   bool  // not recorded on the broker's rate
 
 	done  bool // what follows is final, and ready is closed
@@ -40,16 +40,33 @@ func (q *Connections) wait(ctx context.Context, w *waiter) (Slot, Waited, error)
 			return w.got, w.spent, w.err
 		case <-over:
 			over = nil
-			q.mu.Lock()
+			q.lock()
 			q.grant()
 			q.unlock()
 		case <-ctx.Done():
-			q.mu.Lock()
+			q.lock()
 			if !w.done {
 				q.finish(w, ctx.Err(), time.Now())
 			}
-			q.mu.Unlock()
+			q.unlock()
 			return w.got, w.spent, w.err
+		}
+	}
+}
+
+// note keeps the limit that leaves no slot to each who waits for one. To be
+// called before any change, as it is another after it.
+func (q *Connections) note() {
+	if len(q.waiting) == 0 {
+		return
+	}
+	now := time.Now()
+	for _, w := range q.waiting {
+		if now.Sub(w.since) < w.delay {
+			continue
+		}
+		if limit := q.full(w.listener); limit != None {
+			w.slot = limit
 		}
 	}
 }
@@ -73,11 +90,7 @@ func (q *Connections) grant() {
 
 // try admits a waiter if it may go. It leaves the list to the caller.
 func (q *Connections) try(w *waiter, now time.Time) bool {
-	if now.Sub(w.since) < w.delay {
-		return false
-	}
-	if limit := q.full(w.listener); limit != None {
-		w.slot = limit
+	if now.Sub(w.since) < w.delay || q.full(w.listener) != None {
 		return false
 	}
 	w.listener.blocked.mark(now.Sub(w.since), now)
