@@ -13,6 +13,7 @@ bench ./scenarios/bench . 1x
 bench ./broker/internal/network . 3s
 bench ./broker/internal/engine . 1s
 bench ./broker/acl . 1s
+bench ./broker/quota . 1s
 bench ./broker/internal/metadata Rules 1x
 [ "$(id -u)" != 0 ] || bench ./bpf/sockacct . 40x
 

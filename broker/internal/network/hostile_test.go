@@ -236,21 +236,21 @@ func TestWholeHellosThatFallSilentHoldNoToken(t *testing.T) {
 }
 
 // clientHello is the first flight of a client.
-func clientHello(t *testing.T, config *tls.Config) []byte {
-	t.Helper()
+func clientHello(tb testing.TB, config *tls.Config) []byte {
+	tb.Helper()
 	client, server := net.Pipe()
 	defer func() { _ = server.Close() }()
 	go func() {
-		_ = tls.Client(client, config).HandshakeContext(t.Context())
+		_ = tls.Client(client, config).HandshakeContext(tb.Context())
 		_ = client.Close()
 	}()
 	header := make([]byte, recordHeader)
 	if _, err := io.ReadFull(server, header); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	body := make([]byte, binary.BigEndian.Uint16(header[3:]))
 	if _, err := io.ReadFull(server, body); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return slices.Concat(header, body)
 }
