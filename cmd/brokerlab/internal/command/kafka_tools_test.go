@@ -90,10 +90,6 @@ func brokerDiffers() map[string]string {
 	return map[string]string{
 		"--describe --entity-type brokers":    "a new Kafka cluster records min.insync.replicas as a default for all brokers",
 		"--describe --broker-defaults":        "likewise",
-		"connection_creation_rate=10":         "connection rates of addresses cannot be set in this broker",
-		"--describe --ip 10.0.0.1":            "likewise",
-		"--ip 10.0.0.1 --delete-config":       "likewise",
-		"consumer_byte_rate=12345.678":        "another text",
 		"--client-metrics m":                  "subscriptions to client metrics cannot be set in this broker",
 		"--describe --topic nothing --all":    "the broker gives a text",
 		"--topic nothing --add-config":        "another text",
