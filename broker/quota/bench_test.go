@@ -52,10 +52,10 @@ func BenchmarkAcquire(b *testing.B) {
 		c.Listeners[external] = ListenerConfig{MaxConnections: 900_000, CreationRate: Unlimited - 1}
 		c.CreationRate = Unlimited - 1
 	})
-	b.Run("unlimited", func(b *testing.B) { admissions(b, Default(), Unlimited, 0) })
-	b.Run("unlimited, 10000 addresses", func(b *testing.B) { admissions(b, Default(), Unlimited, 10_000) })
-	b.Run("all limits", func(b *testing.B) { admissions(b, all, Unlimited, 0) })
-	b.Run("all limits and address rates, 10000 addresses", func(b *testing.B) { admissions(b, all, Unlimited-1, 10_000) })
+	b.Run("limits=none/addresses=256", func(b *testing.B) { admissions(b, Default(), Unlimited, 0) })
+	b.Run("limits=none/addresses=10000", func(b *testing.B) { admissions(b, Default(), Unlimited, 10_000) })
+	b.Run("limits=all/addresses=256", func(b *testing.B) { admissions(b, all, Unlimited-1, 0) })
+	b.Run("limits=all/addresses=10000", func(b *testing.B) { admissions(b, all, Unlimited-1, 10_000) })
 }
 
 // A listener for each core, at the same time.
@@ -77,7 +77,7 @@ func BenchmarkAcquireParallel(b *testing.B) {
 
 // What each turn of a loop pays.
 func BenchmarkExceeded(b *testing.B) {
-	for name, maximum := range map[string]int{"below the limit": 100, "above the limit": 1} {
+	for name, maximum := range map[string]int{"below": 100, "above": 1} {
 		b.Run(name, func(b *testing.B) {
 			q := New(Window{}, Default())
 			q.AddListener(external, false)

@@ -1,8 +1,10 @@
 package quota
 
 import (
+	"fmt"
 	"math"
-	"math/rand/v2"
+	"os"
+	"strings"
 	"testing"
 	"time"
 )
@@ -45,57 +47,43 @@ func TestAMeterThatNothingWasMarkedOnReadsZero(t *testing.T) {
 	}
 }
 
-// ewma is yammer's, ticked by its thread.
-type ewma struct{ alpha, uncounted, rate, ticks float64 }
-
-func (e *ewma) tick() {
-	instant := e.uncounted / float64(tick)
-	e.uncounted = 0
-	if e.ticks == 0 {
-		e.rate = instant
-	} else {
-		e.rate += e.alpha * (instant - e.rate)
+// What yammer's own Meter read (testdata/Blocked.java), ticked by a thread, is
+// what this one reads that catches up.
+func TestAMeterReadsAsYammersDoes(t *testing.T) {
+	text, err := os.ReadFile("testdata/meter-2.2.0.txt")
+	if err != nil {
+		t.Fatal(err)
 	}
-	e.ticks++
-}
-
-// A meter that is only looked at now and then reads as one that a thread ticks.
-func TestAMeterCatchesUpWithItsTicks(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
 	start := time.Now()
-	for range 50 {
-		m := meter{start: start}
-		var ticked [movingRates]ewma
-		for i, over := range minutes() {
-			ticked[i].alpha = 1 - math.Exp(-5.0/60/over)
+	m := meter{start: start}
+	reads := 0
+	for line := range strings.Lines(string(text)) {
+		var what string
+		var ms, n int64
+		var want [1 + movingRates]float64
+		if _, err := fmt.Sscan(line, &what, &ms, &n); err != nil {
+			t.Fatalf("%q: %v", line, err)
 		}
-		var now, next time.Duration = 0, tick
-		for range 100 {
-			now += time.Duration(r.Int64N(int64(20 * time.Second)))
-			if r.IntN(10) == 0 {
-				now += 30 * time.Minute
-			}
-			for ; next <= now; next += tick {
-				for i := range ticked {
-					ticked[i].tick()
-				}
-			}
-			d := time.Duration(r.Int64N(int64(3 * time.Second)))
-			if r.IntN(2) == 0 {
-				m.mark(d, start.Add(now))
-				for i := range ticked {
-					ticked[i].uncounted += float64(d)
-				}
-			}
-			if r.IntN(3) > 0 {
-				continue
-			}
-			got := m.read(start.Add(now))
-			for i, rate := range []float64{got.OneMinute, got.FiveMinute, got.FifteenMinute} {
-				if math.Abs(rate-ticked[i].rate) > 1e-9*max(1, ticked[i].rate) {
-					t.Fatalf("at %v: rate %d = %v, want %v", now, i, rate, ticked[i].rate)
-				}
+		now := start.Add(time.Duration(ms) * time.Millisecond)
+		if what == "mark" {
+			m.mark(time.Duration(n)*time.Millisecond, now)
+			continue
+		}
+		if _, err := fmt.Sscan(line, &what, &ms, &n, &want[0], &want[1], &want[2], &want[3]); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		reads++
+		got := m.read(now)
+		if got.Count != uint64(n) {
+			t.Errorf("at %d ms: count %d, want %d", ms, got.Count, n)
+		}
+		for i, rate := range []float64{got.Mean, got.OneMinute, got.FiveMinute, got.FifteenMinute} {
+			if math.Abs(rate-want[i]) > 1e-12 {
+				t.Errorf("at %d ms: rate %d = %v, want %v", ms, i, rate, want[i])
 			}
 		}
+	}
+	if reads < 10 {
+		t.Errorf("only %d reads", reads)
 	}
 }
