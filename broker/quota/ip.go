@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"maps"
 	"net/netip"
 	"time"
 )
@@ -13,6 +14,9 @@ const (
 	spareEntries = 256
 	// expireAtOnce bounds the work of one admission; each makes one at most.
 	expireAtOnce = 2
+	// shrinkAbove is how many addresses make the table worth making anew when
+	// most are gone: a map of Go's keeps its size.
+	shrinkAbove = 4096
 	// visitAtOnce is for how many addresses an onlooker keeps others waiting.
 	visitAtOnce = 1000
 )
@@ -37,6 +41,7 @@ type sensor struct {
 // that they are held to. Guarded by the lock of its Connections.
 type ipTable struct {
 	entries   map[netip.Addr]*ipEntry
+	most      int // that entries has held
 	connected int // entries with connections
 	rate      int
 	rates     map[netip.Addr]int
@@ -62,6 +67,7 @@ func (t *ipTable) entry(addr netip.Addr) *ipEntry {
 		}
 		e.addr = addr
 		t.entries[addr] = e
+		t.most = max(t.most, len(t.entries))
 	}
 	return e
 }
@@ -75,6 +81,10 @@ func (t *ipTable) drop(e *ipEntry) {
 	*e = ipEntry{}
 	if len(t.spare) < spareEntries {
 		t.spare = append(t.spare, e)
+	}
+	if t.most > shrinkAbove && len(t.entries) < t.most/16 {
+		t.entries = maps.Collect(maps.All(t.entries))
+		t.most = len(t.entries)
 	}
 }
 

@@ -3,6 +3,7 @@ package quota
 import (
 	"errors"
 	"net/netip"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,6 +73,40 @@ func TestAddressesAreForgotten(t *testing.T) {
 			t.Errorf("addresses = %d, entries %d, spare %d: want none left", s.IPs, len(q.ips.entries), len(q.ips.spare))
 		}
 	})
+}
+
+// The memory of a burst of addresses is given back.
+func TestTheMemoryOfManyAddressesIsGivenBack(t *testing.T) {
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	q := New(Window{}, Default())
+	q.AddListener(external, false)
+	stays, _, err := q.Acquire(t.Context(), external, addr("192.0.2.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := heap()
+	slots := make([]Slot, 200_000)
+	for i := range slots {
+		slots[i], _, _ = q.Acquire(t.Context(), external, netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
+	}
+	full := heap()
+	for i := range slots {
+		slots[i].Release()
+	}
+	after := heap()
+	t.Logf("%d bytes an address, %d kept of all", (full-before)/200_000, after-before)
+	if kept := after - before; kept > 1<<20 {
+		t.Errorf("%d bytes are kept of %d", kept, full-before)
+	}
+	stays.Release()
+	if len(q.ips.entries) != 0 {
+		t.Errorf("%d entries are left", len(q.ips.entries))
+	}
 }
 
 func rates(q *Connections) map[netip.Addr]float64 {
