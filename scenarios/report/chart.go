@@ -77,6 +77,32 @@ func resample(points []Point, end time.Duration, n int) []float64 {
 	return out
 }
 
+// plotChart draws p as lines over its labels.
+func plotChart(p Plot) (template.HTML, error) {
+	if len(p.Labels) == 0 || len(p.Lines) == 0 {
+		return "", nil
+	}
+	values, names := make([][]float64, len(p.Lines)), make([]string, len(p.Lines))
+	for i, line := range p.Lines {
+		names[i] = line.Name
+		values[i] = make([]float64, len(p.Labels))
+		for k := range values[i] {
+			values[i][k] = charts.GetNullValue()
+			if k < len(line.Values) && line.Values[k] != nil {
+				values[i][k] = *line.Values[k]
+			}
+		}
+	}
+	opt := charts.NewLineChartOptionWithData(values)
+	opt.XAxis.Labels = p.Labels
+	opt.Legend.SeriesNames = names
+	opt.Legend.FontStyle.FontSize = fontSize
+	opt.XAxis.LabelFontStyle.FontSize = fontSize
+	counting(opt.YAxis)
+	opt.Padding, opt.ValueFormatter = room(), func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+	return draw(func(painter *charts.Painter) error { return painter.LineChart(opt) })
+}
+
 // latencyChart draws l's buckets as bars.
 func latencyChart(l Latency) (template.HTML, error) {
 	if len(l.Buckets) == 0 {
@@ -87,7 +113,7 @@ func latencyChart(l Latency) (template.HTML, error) {
 	for i, b := range l.Buckets {
 		values[i] = float64(b.Count)
 		if i%every == 0 {
-			labels[i] = "≤ " + micros(b.UpTo)
+			labels[i] = "≤ " + Micros(b.UpTo)
 		}
 	}
 	opt := charts.NewBarChartOptionWithData([][]float64{values})
@@ -134,8 +160,8 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// micros prints a time in the unit that fits.
-func micros(us int64) string {
+// Micros prints a time in the unit that fits.
+func Micros(us int64) string {
 	switch {
 	case us < 1000:
 		return fmt.Sprintf("%d µs", us)

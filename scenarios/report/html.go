@@ -2,36 +2,39 @@ package report
 
 import (
 	"bytes"
-	_ "embed"
+	"embed"
 	"fmt"
 	"html/template"
 	"strconv"
 	"time"
 )
 
-//go:embed report.gohtml
-var page string
+//go:embed *.gohtml
+var pages embed.FS
 
 // HTML is report.html.
 func (r *Report) HTML() ([]byte, error) {
-	t, err := template.New("report").Funcs(template.FuncMap{
+	return fill("report.gohtml", r, template.FuncMap{"share": r.share, "suites": r.suites, "broken": r.broken})
+}
+
+// fill executes the page of this name; own are functions beside those that all pages have.
+func fill(name string, data any, own template.FuncMap) ([]byte, error) {
+	t, err := template.New(name).Funcs(template.FuncMap{
 		"timeline": timelineChart,
 		"latency":  latencyChart,
-		"micros":   micros,
-		"mean":     func(us float64) string { return micros(int64(us)) },
+		"plot":     plotChart,
+		"micros":   Micros,
+		"mean":     func(us float64) string { return Micros(int64(us)) },
 		"value":    func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) },
 		"seconds":  seconds,
 		"time":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-		"share":    r.share,
 		"word":     State.word,
-		"suites":   r.suites,
-		"broken":   r.broken,
-	}).Parse(page)
+	}).Funcs(own).ParseFS(pages, name, "parts.gohtml")
 	if err != nil {
 		return nil, fmt.Errorf("parse the page: %w", err)
 	}
 	var b bytes.Buffer
-	if err := t.Execute(&b, r); err != nil {
+	if err := t.Execute(&b, data); err != nil {
 		return nil, fmt.Errorf("fill in the page: %w", err)
 	}
 	return b.Bytes(), nil

@@ -95,6 +95,7 @@ type Spec struct {
 	Latencies []Latency  `json:"latencies,omitempty"`
 	Timelines []Timeline `json:"timelines,omitempty"`
 	Tables    []Table    `json:"tables,omitempty"`
+	Plots     []Plot     `json:"-"` // suites attach none
 }
 
 // SuiteOf is the suite that a spec belongs to: the first label of its outermost container, which is how `brokerlab run
@@ -111,7 +112,7 @@ func New(title string, run types.Report) *Report {
 	r := &Report{
 		Schema: Schema, Title: title, Succeeded: run.SuiteSucceeded, Started: run.StartTime, Seconds: run.RunTime.Seconds(),
 		Seed: run.SuiteConfig.RandomSeed, Filter: run.SuiteConfig.LabelFilter, Problems: run.SpecialSuiteFailureReasons,
-		Host: host(), Specs: []Spec{}, ginkgo: run,
+		Host: ThisHost(), Specs: []Spec{}, ginkgo: run,
 	}
 	for i := range run.SpecReports {
 		s := &run.SpecReports[i]
@@ -238,7 +239,8 @@ func Clean(text string) string {
 	}, text)
 }
 
-func host() Host {
+// ThisHost describes this machine.
+func ThisHost() Host {
 	h := Host{Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()}
 	var name unix.Utsname
 	if unix.Uname(&name) == nil {

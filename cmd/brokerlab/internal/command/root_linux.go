@@ -9,6 +9,7 @@ func systemCommands() []func(Env) *cobra.Command {
 		newLab,
 		newCheck,
 		newRun,
+		newBench,
 		newKernel,
 		newDoctor,
 		newDocs,
