@@ -114,6 +114,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		listenerMetrics(out, &counts[i])
 		admissionMetrics(out, &counts[i])
 	}
+	idleMetrics(out, counts)
 	limitMetrics(out, b.quota)
 	softwareMetrics(out, b.network)
 	waiting, busy, workers := b.api.Load()
@@ -171,6 +172,21 @@ func listenerMetrics(out chan<- prometheus.Metric, n *network.ListenerCounts) {
 	counter(out, "brokerlab_accept_pauses_total", "Times that accepting paused for want of file descriptors.", float64(n.FilePauses), l...)
 	counter(out, "brokerlab_tls_handshakes_total", "TLS handshakes that ended.", float64(n.Handshakes), append(l, "result", "success")...)
 	counter(out, "brokerlab_tls_handshakes_total", "TLS handshakes that ended.", float64(n.HandshakeFailures), append(l, "result", "failure")...)
+}
+
+// idleMetrics say how much time the network threads have to spare.
+func idleMetrics(out chan<- prometheus.Metric, counts []network.ListenerCounts) {
+	threads, sum := 0, 0.0
+	for i := range counts {
+		for _, l := range counts[i].Loops {
+			gauge(out, "kafka_network_processor_idlepercent_value", "Share of the last minute that a network thread was idle for, 0 to 1.", l.Idle, "networkprocessor", strconv.Itoa(int(l.Processor)))
+			sum += l.Idle
+			threads++
+		}
+	}
+	if threads > 0 {
+		gauge(out, "kafka_network_socketserver_networkprocessoravgidlepercent_value", "The same on average over all network threads.", sum/float64(threads))
+	}
 }
 
 // kernelMetrics are the kernel's own counts, each series beside the one that says how far to trust

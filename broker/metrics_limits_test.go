@@ -117,6 +117,11 @@ func TestMetricsTellWhatLimitsDidToConnections(t *testing.T) {
 	if _, err := io.ReadAll(held.conn); err != nil {
 		t.Errorf("a held client reads %v, want the end of the stream", err)
 	}
+	for _, name := range []string{`kafka_network_processor_idlepercent_value{networkprocessor="0"}`, "kafka_network_socketserver_networkprocessoravgidlepercent_value"} {
+		if n := series(body, name); n <= 0 || n > 1 {
+			t.Errorf("%s = %v, want some share of the time", name, n)
+		}
+	}
 	secure.close()
 	clients[1].close()
 	wait("all to be gone but the one inside", map[string]float64{

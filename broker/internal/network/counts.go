@@ -46,6 +46,9 @@ type ListenerCounts struct {
 type LoopCounts struct {
 	Processor   int32
 	Connections int64
+	// Idle is the share of the last half minute to minute that it had nothing to
+	// do in, 0 to 1.
+	Idle float64
 }
 
 // Counts has the counters of each listener, in the order of the calls to
@@ -86,8 +89,9 @@ func (l *listener) counts() ListenerCounts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n.BytesIn, n.BytesOut = l.pastBytes[0], l.pastBytes[1]
+	now := l.server.clock.now()
 	for _, lp := range slices.Concat(*l.loops.Load(), l.leaving) {
-		n.Loops = append(n.Loops, LoopCounts{Processor: lp.processor, Connections: lp.conns.Load()})
+		n.Loops = append(n.Loops, LoopCounts{Processor: lp.processor, Connections: lp.conns.Load(), Idle: lp.idleShare(now)})
 		n.BytesIn += uint64(lp.bytesIn.Load())
 		n.BytesOut += uint64(lp.bytesOut.Load())
 	}

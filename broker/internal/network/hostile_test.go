@@ -306,6 +306,21 @@ func TestSilentConnectionsExpire(t *testing.T) {
 	}
 }
 
+// Rule 32 of Kafka's own tests: a request that is being processed, and more that wait, put nothing off.
+func TestConnectionsWithUnansweredRequestsExpire(t *testing.T) {
+	frames := make(chan string, 10)
+	s := serve(t, &echo{onFrame: func(_ *Conn, frame []byte) { frames <- string(frame) }}, Listener{IdleTimeout: 200 * time.Millisecond})
+	one, two := s.dial(t), s.dial(t)
+	send(t, one, framed([]byte("a")))
+	send(t, two, append(framed([]byte("b")), framed([]byte("is never delivered"))...))
+	wantEnd(t, one, "")
+	wantEnd(t, two, "")
+	s.wantClosed(t, ReasonIdle, 2)
+	if n := len(frames); n != 2 {
+		t.Errorf("%d frames were delivered, want 2", n)
+	}
+}
+
 func TestActivityPutsExpiryOff(t *testing.T) {
 	s := serve(t, &echo{}, Listener{Protocol: Plaintext, IdleTimeout: 400 * time.Millisecond})
 	idle, busy := s.dial(t), s.dial(t)

@@ -78,6 +78,7 @@ type loop struct {
 	tasks    []task
 	parked   bool // the loop is waiting, or about to: an eventfd wakes it
 	excess   bool // there may be too many connections: look before waiting
+	idling   idleShare
 	stopping bool
 }
 
@@ -93,6 +94,7 @@ func newLoop(s *Server, l *listener, processor int32) (*loop, error) {
 		lp.cipher = make([]byte, scratchSize)
 		lp.record = make([]byte, recordHeader+maxRecord+1024)
 	}
+	lp.idling = newIdleShare(s.clock.now())
 	var err error
 	if lp.epollFD, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("create epoll: %w", err)
@@ -160,6 +162,9 @@ func (l *loop) wait() int {
 	l.mu.Lock()
 	l.parked = len(l.tasks) == 0 && len(l.incoming) == 0 && !l.excess && !l.stopping
 	park := l.parked
+	if park {
+		l.idling.begin(l.server.clock.now())
+	}
 	l.mu.Unlock()
 	if !park {
 		look(uintptr(l.epollFD))
@@ -248,6 +253,7 @@ func (l *loop) handle(event unix.EpollEvent) {
 func (l *loop) work() (stopping bool) {
 	l.mu.Lock()
 	l.parked, l.excess = false, false
+	l.idling.end(l.server.clock.now())
 	l.doing, l.tasks = l.tasks, l.doing[:0]
 	stopping = l.stopping
 	l.mu.Unlock()

@@ -4,12 +4,15 @@
 // A listener is one acceptor and a fixed number of epoll loops, as in Kafka,
 // because Kafka's limits are made of them. The life of a connection: the
 // acceptor takes it from the kernel, takes its slot from the limits (which may
-// block), and puts it into a loop's queue; the loop registers it with epoll
-// once, enters it in the table and owns it from then on. On a TLS listener the
-// loop collects the whole ClientHello, then a short-lived goroutine runs the
-// handshake. Then frame after frame is read, handed to the [Handler] and
-// answered, one at a time; the next is read only when the answer has left. At
-// its end it is taken out of epoll, closed, and only then its slot given back.
+// block, or want the socket closed, at once or after a while), and puts it into
+// a loop's queue; the loop registers it with epoll once, enters it in the table
+// and owns it from then on. On a TLS listener the loop collects the whole
+// ClientHello, then a short-lived goroutine runs the handshake. Then frame after
+// frame is read, handed to the [Handler] and answered, one at a time; the next is
+// read only when the answer has left. At its end it is taken out of epoll,
+// closed, and only then its slot given back.
+// While there are more connections than there may be, each loop ends its least
+// recently active one once in each of its iterations.
 //
 // An idle connection holds no goroutine and no buffer. Nothing is allocated
 // because a peer claims a length: buffers grow as bytes arrive. Nothing here
