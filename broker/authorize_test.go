@@ -41,6 +41,15 @@ func authorizedBroker(t *testing.T) netip.AddrPort {
 	return admintest.Real(t, authorizedConfig()).Addr("SASL_PLAINTEXT")
 }
 
+// testAddr is where the broker of a test is whose answers Kafka gave once: Kafka's, where it is to give them again.
+func testAddr(t *testing.T) netip.AddrPort {
+	t.Helper()
+	if kafka, asked := os.LookupEnv(kafkaAddress); asked {
+		return netip.MustParseAddrPort(kafka)
+	}
+	return authorizedBroker(t)
+}
+
 // authorizedConfig has the users root, alice and bob, whose passwords are their names; root is a super user.
 func authorizedConfig(properties ...string) []string {
 	return append([]string{

@@ -22,6 +22,9 @@ import (
 // childDir, when set in the environment, makes this test binary a broker that keeps its data there.
 const childDir = "BROKERLAB_TEST_BROKER_DIR"
 
+// childAuthorizer, set beside it, gives that broker an authorizer that lets everybody do what no rule is about.
+const childAuthorizer = "BROKERLAB_TEST_BROKER_AUTHORIZER"
+
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		os.Exit(childBroker(dir))
@@ -34,6 +37,9 @@ func TestMain(m *testing.M) {
 func childBroker(dir string) int {
 	cfg := plainConfig()
 	cfg.LogDirs = []string{dir}
+	if os.Getenv(childAuthorizer) != "" {
+		cfg.Authorizer, cfg.AllowEveryone = broker.StandardAuthorizer, true
+	}
 	b, err := broker.New(cfg)
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, err)
@@ -60,14 +66,14 @@ type child struct {
 	seed string
 }
 
-func startChild(t *testing.T, dir string) *child {
+func startChild(t *testing.T, dir string, env ...string) *child {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), exe)
-	cmd.Env = append(os.Environ(), childDir+"="+dir)
+	cmd.Env = append(append(os.Environ(), childDir+"="+dir), env...)
 	cmd.Stderr = t.Output()
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
