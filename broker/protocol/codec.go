@@ -40,6 +40,14 @@ func (c *codec) bool(v *bool) {
 	}
 }
 
+func (c *codec) int8(v *int8) {
+	if c.reading {
+		*v = c.src.Int8()
+	} else {
+		c.dst = kbin.AppendInt8(c.dst, *v)
+	}
+}
+
 func (c *codec) int16(v *int16) {
 	if c.reading {
 		*v = c.src.Int16()

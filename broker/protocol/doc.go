@@ -1,5 +1,5 @@
 // Package protocol holds the Kafka messages that brokerlab speaks and franz-go's kmsg lacks, shaped like kmsg's own:
-// ListClientConnections of KIP-1329, and brokerlab's own DescribeConnections, DescribeKernel, DescribeClosedConnections,
+// ListClientConnections of KIP-1329, PushConfig of KIP-1324, and brokerlab's own DescribeConnections, DescribeKernel, DescribeClosedConnections,
 // DescribeLimits, CloseConnections and DescribeConnectionTimeline.
 //
 // Each message lists its fields once, in wire order, in a method named fields; the same list writes and reads it.
@@ -13,6 +13,7 @@ package protocol
 // Keys are the API keys the messages travel under.
 type Keys struct {
 	ListClientConnections int16
+	PushConfig            int16
 	DescribeConnections   int16
 	DescribeKernel        int16
 	DescribeClosed        int16
@@ -22,9 +23,11 @@ type Keys struct {
 }
 
 // The keys a broker uses unless told otherwise. Kafka has since given 93 to another message, which brokerlab does not
-// serve; list.client.connections.api.key moves ours.
+// serve; list.client.connections.api.key moves ours. KIP-1324 gives PushConfig no number: 95 is the first that Kafka 4.4
+// has not given to another, and push.config.api.key moves it.
 const (
 	DefaultListClientConnectionsKey int16 = 93
+	DefaultPushConfigKey            int16 = 95
 	DefaultDescribeConnectionsKey   int16 = 10001
 	DefaultDescribeKernelKey        int16 = 10002
 	DefaultDescribeClosedKey        int16 = 10003
@@ -37,6 +40,7 @@ const (
 func DefaultKeys() Keys {
 	return Keys{
 		ListClientConnections: DefaultListClientConnectionsKey,
+		PushConfig:            DefaultPushConfigKey,
 		DescribeConnections:   DefaultDescribeConnectionsKey,
 		DescribeKernel:        DefaultDescribeKernelKey,
 		DescribeClosed:        DefaultDescribeClosedKey,
@@ -50,6 +54,7 @@ func DefaultKeys() Keys {
 func (k Keys) Names() map[int16]string {
 	return map[int16]string{
 		k.ListClientConnections: "ListClientConnections",
+		k.PushConfig:            "PushConfig",
 		k.DescribeConnections:   "DescribeConnections",
 		k.DescribeKernel:        "DescribeKernel",
 		k.DescribeClosed:        "DescribeClosedConnections",

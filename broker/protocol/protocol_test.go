@@ -39,6 +39,8 @@ func messages() map[string]message {
 		"DescribeLimitsResponse":            NewPtrDescribeLimitsResponse(),
 		"CloseConnectionsRequest":           NewPtrCloseConnectionsRequest(),
 		"CloseConnectionsResponse":          NewPtrCloseConnectionsResponse(),
+		"PushConfigRequest":                 NewPtrPushConfigRequest(),
+		"PushConfigResponse":                NewPtrPushConfigResponse(),
 		"ConnectionTimelineRequest":         NewPtrDescribeConnectionTimelineRequest(),
 		"ConnectionTimelineResponse":        NewPtrDescribeConnectionTimelineResponse(),
 	}
@@ -74,7 +76,7 @@ func fill(v reflect.Value, next *int) {
 		v.SetUint(uint64(*next))
 	case reflect.Float64:
 		v.SetFloat(float64(*next) + 0.5)
-	case reflect.Int16, reflect.Int32, reflect.Int64:
+	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		v.SetInt(int64(*next))
 	default:
 		panic("a field of a kind that messages do not have: " + v.Type().String())
@@ -87,6 +89,7 @@ func equal(a, b message) string {
 		DescribeConnectionsResponse{}, DescribeKernelRequest{}, DescribeKernelResponse{},
 		DescribeClosedConnectionsRequest{}, DescribeClosedConnectionsResponse{}, DescribeLimitsRequest{}, DescribeLimitsResponse{},
 		CloseConnectionsRequest{}, CloseConnectionsResponse{}, DescribeConnectionTimelineRequest{}, DescribeConnectionTimelineResponse{},
+		PushConfigRequest{}, PushConfigResponse{},
 		kmsg.Tags{},
 	))
 }
@@ -171,6 +174,25 @@ func TestListClientConnectionsIsKIP1329OnTheWire(t *testing.T) {
 		text("SASL_SSL")+text("SASL_SSL")+text("apache-kafka-java")+text("4.4.0")+"000001a0c4506c00"+"00"+"00")
 }
 
+// So are the bytes of PushConfig KIP-1324's.
+func TestPushConfigIsKIP1324OnTheWire(t *testing.T) {
+	text := func(s string) string { return fmt.Sprintf("%02x", len(s)+1) + hex.EncodeToString([]byte(s)) }
+	req := NewPtrPushConfigRequest()
+	check(t, "an empty request", req, "01"+"00")
+	req.Configs = []PushConfigRequestConfig{
+		{Key: "acks", Value: "all", Type: ConfigTypeString, IsDefault: true},
+		{Key: "linger.ms", Value: "5", Type: ConfigTypeLong},
+		{Key: "x", Type: -1},
+	}
+	check(t, "a request", req, "04"+text("acks")+text("all")+"02"+"01"+"00"+text("linger.ms")+text("5")+"05"+"00"+"00"+text("x")+"01"+"ff"+"00"+"00"+"00")
+
+	resp := NewPtrPushConfigResponse()
+	check(t, "a response", resp, "00000000"+"0000"+"00"+"00")
+	why := "too large"
+	resp.ThrottleMillis, resp.ErrorCode, resp.ErrorMessage = 7, CodeConfigTooLarge, &why
+	check(t, "a refusal", resp, "00000007"+"0089"+text(why)+"00")
+}
+
 func TestOwnMessagesKeepTheirBytes(t *testing.T) {
 	req := NewPtrDescribeConnectionsRequest()
 	prefix := "10.0.0.0/8"
@@ -241,6 +263,7 @@ func TestArrayBoundsAreTheSizesOfEmptyElements(t *testing.T) {
 		"limited address":      {leastLimitAddress, size(new(DescribeLimitsResponseAddress).fields)},
 		"closing connection":   {leastClosingConnection, size(new(CloseConnectionsResponseConnection).fields)},
 		"timeline":             {leastTimeline, size(new(DescribeConnectionTimelineResponseConnection).fields)},
+		"pushed configuration": {leastPushedConfig, size(new(PushConfigRequestConfig).fields)},
 		"timeline event":       {leastTimelineEvent, size(new(DescribeConnectionTimelineResponseEvent).fields)},
 	} {
 		if c.bound != c.size {
@@ -289,6 +312,7 @@ func TestKeysCanMove(t *testing.T) {
 		{NewPtrDescribeLimitsRequest(), standard.DescribeLimits},
 		{NewPtrCloseConnectionsRequest(), standard.CloseConnections},
 		{NewPtrDescribeConnectionTimelineRequest(), standard.DescribeTimeline},
+		{NewPtrPushConfigRequest(), standard.PushConfig},
 	} {
 		if got := c.req.Key(); got != c.want || c.req.ResponseKind().Key() != c.want {
 			t.Errorf("%T has key %d and expects an answer with %d, want %d", c.req, got, c.req.ResponseKind().Key(), c.want)
@@ -334,6 +358,8 @@ func FuzzReadFrom(f *testing.F) {
 		func() message { return NewPtrCloseConnectionsResponse() },
 		func() message { return NewPtrDescribeConnectionTimelineRequest() },
 		func() message { return NewPtrDescribeConnectionTimelineResponse() },
+		func() message { return NewPtrPushConfigRequest() },
+		func() message { return NewPtrPushConfigResponse() },
 	}
 	for i, kind := range kinds {
 		m := kind()
