@@ -52,7 +52,7 @@ var _ = Describe("ConnectionsCount and SslConnectionsCount", Label("limits"), fu
 		g.counts(ctx, counts{6, 3})
 
 		By("an address is too fast: what is held back is not counted")
-		g.SetIPRate(ctx, "10.1.200.2", 1)
+		g.rate(ctx, "10.1.200.2", 1)
 		hasty := g.Group(clientNet, saslSSL, "bob", 8)
 		hasty.Source = g.Network(clientNet).At("10.1.200.2")
 		crowd := g.come(ctx, fleet.Plan{Groups: []fleet.Group{hasty}})

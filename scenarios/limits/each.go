@@ -16,7 +16,7 @@ import (
 var _ = Describe("Each limit", Label("limits"), func() {
 	It("that is set to N lets N in and not one more", func(ctx SpecContext) {
 		const n = 7
-		g := newGround(ctx, "listener.name.internal.max.connections=1000")
+		g := newGround(ctx, "listener.name.internal.max.connections=1000", "listener.name.internal.max.connection.creation.rate=1000", "quota.window.num=2")
 		one := func(addr, listener, user string, count int) fleet.Group {
 			group := g.Group(clientNet, listener, user, count)
 			group.Source = g.Network(clientNet).At(addr)
@@ -67,18 +67,17 @@ var _ = Describe("Each limit", Label("limits"), func() {
 			g.Set(ctx, key+"=1")
 			g.effective(ctx, key, "1")
 			blocked := g.blocked(ctx, listener)
-			f := g.Fleet(ctx, g.Group(otherNet, listener, "alice", 15)) // a burst of ten and more is past its window
+			f := g.Fleet(ctx, g.Group(otherNet, listener, "alice", 4)) // two windows, and more
 			Expect(f.FirstError()).NotTo(HaveOccurred())
 			Expect(g.blocked(ctx, listener)).To(BeNumerically(">", blocked), key)
 			g.Unset(ctx, key)
 			leave(f, 0, fleet.FIN)
 		}
-		g.SetIPRate(ctx, "10.1.0.11", 1)
-		Eventually(func() int {
-			f := g.Fleet(ctx, one("10.1.0.11", plain, "", 15))
-			leave(f, 0, fleet.FIN)
-			return g.Closed(ctx)["per_ip_rate"]
-		}).WithContext(ctx).WithTimeout(patience).Should(BeNumerically(">", 0))
+		g.rate(ctx, "10.1.0.11", 1)
+		f := g.Fleet(ctx, one("10.1.0.11", plain, "", 4))
+		Expect(f.FirstError()).To(HaveOccurred())
+		Expect(g.Closed(ctx)["per_ip_rate"]).To(BeNumerically(">", 0))
+		leave(f, 0, fleet.FIN)
 		g.atRest(ctx)
 	}, SpecTimeout(2*time.Minute))
 })

@@ -75,7 +75,7 @@ var _ = Describe("A listener's max.connection.creation.rate", Label("limits"), f
 		By("a client's side that runs out of ports says so itself")
 		n := g.Network(otherNet)
 		n.SetPortRange(ctx, 20000, 20039)
-		group := g.Group(otherNet, plain, "", 70_000)
+		group := g.Group(otherNet, plain, "", 1000)
 		group.Source = n.At("10.2.0.7")
 		group.From = nil
 		err := g.NewFleet().Add(ctx, fleet.Plan{Groups: []fleet.Group{group}})
@@ -124,7 +124,7 @@ var _ = Describe("An address's connection_creation_rate", Label("limits"), func(
 	It("holds what is too much and closes it, uncounted, and costs other addresses nothing", func(ctx SpecContext) {
 		const rate, windows = 10, 2
 		g := newGround(ctx, "quota.window.num=2")
-		g.SetIPRate(ctx, "10.1.0.10", rate)
+		g.rate(ctx, "10.1.0.10", rate)
 		w := g.watch(ctx, 200, plain)
 		hasty := g.Group(clientNet, plain, "", 60)
 		hasty.Source = g.Network(clientNet).At("10.1.0.10")
@@ -157,6 +157,13 @@ var _ = Describe("An address's connection_creation_rate", Label("limits"), func(
 		g.atRest(ctx)
 	}, SpecTimeout(time.Minute))
 })
+
+// rate gives an address a rate of its own, and waits until the broker acts by it.
+func (g *ground) rate(ctx context.Context, address string, rate int) {
+	GinkgoHelper()
+	g.SetIPRate(ctx, address, float64(rate))
+	g.effective(ctx, "connection_creation_rate", address+":"+text(rate))
+}
 
 // timeline is what the broker says happened to the connection of a client, by name.
 func (g *ground) timeline(ctx context.Context, r fleet.Record) map[string]protocol.DescribeConnectionTimelineResponseEvent {

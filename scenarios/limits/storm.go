@@ -47,7 +47,7 @@ func (s *steady) served() {
 
 var _ = Describe("A storm of TLS clients", Label("limits"), func() {
 	It("gets 1,000 of 10,000 in, as max.ssl.connections says, while plaintext clients and brokers keep their service", func(ctx SpecContext) {
-		const processes, step = 4, 8 * time.Second
+		const processes, step = 4, 6 * time.Second
 		limit, crowd := stage.Scale(1000), stage.Scale(10000)
 		g := newGround(ctx)
 		g.Set(ctx, "max.ssl.connections="+text(limit))
