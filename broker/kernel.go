@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"net/netip"
+	"time"
 )
 
 // KernelSource counts the broker's sockets from outside the broker: in the kernel, where
@@ -113,7 +114,8 @@ type KernelSocket struct {
 	Remote    netip.AddrPort `json:"remote"`
 	BytesIn   uint64         `json:"bytesIn"`
 	BytesOut  uint64         `json:"bytesOut"`
-	RTTMicros uint32         `json:"rttMicros"` // smoothed round-trip time; 0 when not measured
-	State     string         `json:"state"`     // as ss(8) prints it: ESTAB, CLOSE-WAIT …
-	Protocol  string         `json:"protocol"`  // by the first bytes: tls, plaintext, undecided or unknown
+	RTTMicros uint32         `json:"rttMicros"`      // smoothed round-trip time; 0 when not measured
+	State     string         `json:"state"`          // as ss(8) prints it: ESTAB, CLOSE-WAIT …
+	Protocol  string         `json:"protocol"`       // by the first bytes: tls, plaintext, undecided or unknown
+	Since     time.Time      `json:"since,omitzero"` // when it became established; the zero time where nobody saw it
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/brokerlab/brokerlab/broker/internal/network"
 	"github.com/brokerlab/brokerlab/broker/protocol"
@@ -81,6 +82,21 @@ func (k kernelMessages) Sockets(ctx context.Context, port uint16) (map[uint64]*p
 		s := &sockets[i]
 		byCookie[s.Cookie] = &protocol.DescribeConnectionsResponseKernel{
 			State: s.State, Protocol: s.Protocol, RTTMicros: int64(s.RTTMicros), BytesIn: s.BytesIn, BytesOut: s.BytesOut,
+		}
+	}
+	return byCookie, nil
+}
+
+// Established is when the sockets of one port became so, by cookie, as far as the kernel's own programs have seen it.
+func (k kernelMessages) Established(ctx context.Context, port uint16) (map[uint64]time.Time, error) {
+	sockets, err := k.source.Sockets(ctx, port)
+	if err != nil {
+		return nil, err
+	}
+	byCookie := make(map[uint64]time.Time, len(sockets))
+	for i := range sockets {
+		if s := &sockets[i]; !s.Since.IsZero() {
+			byCookie[s.Cookie] = s.Since
 		}
 	}
 	return byCookie, nil

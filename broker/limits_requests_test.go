@@ -420,6 +420,40 @@ func TestConnectionsAreClosedOnRequestAndNoOthers(t *testing.T) {
 	}
 }
 
+// Where the kernel's own programs count, a timeline begins with what they saw, and says so.
+func TestATimelineHasTheKernelsTimeWhereTheKernelSawIt(t *testing.T) {
+	t.Parallel()
+	kernel := &countingKernel{report: func(ports []uint16) broker.KernelReport {
+		r := broker.KernelReport{Mode: broker.KernelModeSockDiag, Why: "polled"}
+		for _, port := range ports {
+			r.Ports = append(r.Ports, broker.KernelPort{Port: port, Overflows: 4})
+		}
+		return r
+	}}
+	b := limited(t, []broker.Option{broker.WithKernel(kernel)})
+	me := dial(t, b.Addr("INSIDE"))
+	first := func() (protocol.DescribeConnectionTimelineResponseEvent, string) {
+		req := protocol.NewPtrDescribeConnectionTimelineRequest()
+		req.ClientPort = int32(local(me).Port())
+		resp := ask[*protocol.DescribeConnectionTimelineResponse](me, req)
+		return resp.Connections[0].Events[0], resp.KernelWhy
+	}
+	if q := limitListener(describeLimits(me, nil), "CLIENT").AcceptQueue; q.Overflows != 4 || q.Exactness != "exact" {
+		t.Errorf("accept queue = %+v, want the overflows that the kernel counted", q)
+	}
+	if e, why := first(); e.Name != "established" || e.CountedBy != "kernel" || e.Exactness != "rounded" || why != "polled" {
+		t.Errorf("unseen = %+v, %q, want it rounded and why", e, why)
+	}
+	page := ask[*protocol.DescribeConnectionsResponse](me, protocol.NewPtrDescribeConnectionsRequest())
+	seen := time.Now().Add(-time.Hour)
+	kernel.mu.Lock()
+	kernel.sockets = []broker.KernelSocket{{Cookie: page.Connections[0].SocketCookie, Since: seen}}
+	kernel.mu.Unlock()
+	if e, why := first(); e.At != seen.UnixMicro() || e.Exactness != "exact" || why != "" {
+		t.Errorf("seen = %+v, %q, want the kernel's time, exact", e, why)
+	}
+}
+
 func TestTimelinesOfTheLatestConnectionsComeLastAndAreBounded(t *testing.T) {
 	t.Parallel()
 	b := limited(t, nil)

@@ -32,7 +32,7 @@ type DescribeConnectionTimelineResponse struct {
 	NodeID         int32   // of the broker that answers
 	Time           int64   // of the answer, by the broker's clock: microseconds since 1970
 	CompleteSince  int64   // what ended later than this it remembers completely, milliseconds since 1970; 0: it has forgotten none
-	KernelWhy      string  // why the kernel's part is missing from connections; "" when it is not
+	KernelWhy      string  // why the kernel's part is rounded; "" when it is exact
 	Matched        int64   // connections that passed the filters, whatever Most says
 	Connections    []DescribeConnectionTimelineResponseConnection
 
@@ -82,7 +82,7 @@ type DescribeConnectionTimelineResponseEvent struct {
 	Limit     string // the name of the limit that was waited for; ""
 	Scope     string // of that limit: broker, listener or address; ""
 	CountedBy string // kernel or broker
-	Exactness string // exact, or lower bound: then it was no later than At
+	Exactness string // exact, or rounded to a tick of the kernel's clock
 	Detail    string // more of it, in words; ""
 
 	UnknownTags kmsg.Tags

@@ -58,6 +58,7 @@ const (
 	CountedByKernel  = "kernel"
 	ExactnessExact   = "exact"
 	ExactnessLower   = "lower bound"
+	ExactnessRounded = "rounded" // to a tick of the kernel's clock: 20 ms, or what a busy machine makes of it
 	ExactnessUnknown = "unavailable"
 )
 

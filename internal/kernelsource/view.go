@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/brokerlab/brokerlab/bpf/sockacct"
 	"github.com/brokerlab/brokerlab/broker"
@@ -280,8 +281,12 @@ func (v *view) Sockets(ctx context.Context, port uint16) ([]broker.KernelSocket,
 		if s.Local.Port() != port {
 			continue
 		}
+		var since time.Time
+		if s.Counted && !s.Seeded {
+			since = s.Since
+		}
 		sockets = append(sockets, broker.KernelSocket{
-			Cookie: s.Cookie, Remote: s.Remote, BytesIn: s.BytesIn, BytesOut: s.BytesOut,
+			Cookie: s.Cookie, Remote: s.Remote, BytesIn: s.BytesIn, BytesOut: s.BytesOut, Since: since,
 			RTTMicros: uint32(s.RTT.Microseconds()), State: sockdiag.State(s.State).String(), Protocol: s.Verdict.String(),
 		})
 	}

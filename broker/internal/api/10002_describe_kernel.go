@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -17,6 +18,8 @@ type Kernel interface {
 	Report(ctx context.Context) (*protocol.DescribeKernelResponse, error)
 	// Sockets lists one port's sockets by cookie.
 	Sockets(ctx context.Context, port uint16) (map[uint64]*protocol.DescribeConnectionsResponseKernel, error)
+	// Established is when one port's sockets became so, by cookie, as far as the kernel's own programs have seen it.
+	Established(ctx context.Context, port uint16) (map[uint64]time.Time, error)
 	// Source is how the kernel counts, and what keeps that from being exact.
 	Source(ctx context.Context) (mode, why string)
 }
@@ -69,7 +72,7 @@ func (s *Server) ownCounts(resp *protocol.DescribeKernelResponse) {
 		p := &resp.Ports[i]
 		p.ListenerName = n.Listener.Name
 		p.Broker = &protocol.DescribeKernelResponseBroker{
-			Listed: n.Established, Handshaking: n.Handshaking, Held: n.Held, Queued: n.Queued, Accepted: n.Accepted,
+			Listed: n.Established, Handshaking: n.Handshaking, Held: n.Held + n.Throttled, Queued: n.Queued, Accepted: n.Accepted,
 		}
 		for _, closed := range n.Closed {
 			p.Broker.Closed += closed

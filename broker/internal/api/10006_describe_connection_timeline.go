@@ -28,7 +28,7 @@ const (
 // none, or a negative number of connections. ErrorMessage says which.
 // Differs from Kafka: Kafka has no such API.
 func describeConnectionTimeline(
-	_ context.Context, q *call, req *protocol.DescribeConnectionTimelineRequest,
+	ctx context.Context, q *call, req *protocol.DescribeConnectionTimelineRequest,
 ) (*protocol.DescribeConnectionTimelineResponse, error) {
 	resp := protocol.NewPtrDescribeConnectionTimelineResponse()
 	resp.NodeID = q.server.o.NodeID
@@ -55,6 +55,7 @@ func describeConnectionTimeline(
 		most = usualTimelines
 	}
 	lives = lives[max(len(lives)-min(most, mostTimelines), 0):]
+	resp.KernelWhy = q.server.askKernel(ctx, lives)
 	for i := range lives {
 		resp.Connections = append(resp.Connections, q.server.lifeOf(&lives[i], now))
 	}
@@ -67,6 +68,37 @@ type life struct {
 	open   *network.Conn
 	ended  *network.Closed
 	stages network.Timeline
+	exact  bool // stages.Established is of the kernel's own programs
+}
+
+// askKernel puts the kernel's own time of the establishment of open connections in the place of what it said at their accept, which
+// is rounded. It returns why it could not.
+func (s *Server) askKernel(ctx context.Context, lives []life) (why string) {
+	if s.o.Kernel == nil {
+		return "kernel accounting is off"
+	}
+	ports := map[uint16]map[uint64]time.Time{}
+	for i := range lives {
+		c := lives[i].open
+		if c == nil {
+			why = "the kernel forgets connections that have ended"
+			continue
+		}
+		port := c.Local().Port()
+		if ports[port] == nil {
+			known, err := s.o.Kernel.Established(ctx, port)
+			if err != nil {
+				return err.Error()
+			}
+			ports[port] = known
+		}
+		if at, known := ports[port][c.Cookie()]; known {
+			lives[i].stages.Established, lives[i].exact = at, true
+		} else {
+			_, why = s.o.Kernel.Source(ctx)
+		}
+	}
+	return why
 }
 
 // lives finds the connections that match, in the order in which they were accepted.
@@ -177,7 +209,14 @@ func events(l *life, now time.Time) []protocol.DescribeConnectionTimelineRespons
 	}
 	var none protocol.DescribeConnectionTimelineResponseEvent
 	st, w := &l.stages, l.stages.Waited
-	add(protocol.EventEstablished, st.Established, protocol.DescribeConnectionTimelineResponseEvent{CountedBy: protocol.CountedByKernel})
+	established := protocol.DescribeConnectionTimelineResponseEvent{CountedBy: protocol.CountedByKernel, Exactness: protocol.ExactnessRounded}
+	if l.exact {
+		established.Exactness = protocol.ExactnessExact
+	}
+	if st.Established.After(st.Accepted) { // two clocks
+		st.Established = st.Accepted
+	}
+	add(protocol.EventEstablished, st.Established, established)
 	add(protocol.EventAccepted, st.Accepted, none)
 	if w.Rate > 0 {
 		waited := protocol.DescribeConnectionTimelineResponseEvent{Micros: w.Rate.Microseconds(), Limit: quota.ConnectionRate.String()}
