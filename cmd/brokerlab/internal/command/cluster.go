@@ -18,6 +18,7 @@ type cluster struct {
 	kgo     *kgo.Client
 	admin   *admin.Client
 	timeout time.Duration
+	own     *ownConnections
 
 	controllers bool // only they are asked, and they know no topics
 }
@@ -57,7 +58,9 @@ func (o *bootstrapOptions) open(env Env) (*cluster, error) {
 	if o.listKey != 0 {
 		keys.ListClientConnections = o.listKey
 	}
+	own := &ownConnections{ports: map[int32]bool{}}
 	options := []kgo.Opt{
+		kgo.WithHooks(own),
 		kgo.ClientID(softwareName), // unless the file has one
 		kgo.SeedBrokers(seeds...),
 		kgo.SoftwareNameAndVersion(softwareName, softwareVersion),
@@ -69,7 +72,7 @@ func (o *bootstrapOptions) open(env Env) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{cl, admin.New(cl, admin.WithKeys(keys)), config.CallTimeout, o.servers == "" && o.controllers != ""}, nil
+	return &cluster{cl, admin.New(cl, admin.WithKeys(keys)), config.CallTimeout, own, o.servers == "" && o.controllers != ""}, nil
 }
 
 // call bounds the time of f.

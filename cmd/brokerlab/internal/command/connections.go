@@ -38,7 +38,7 @@ func newConnections(env Env) *cobra.Command {
 		Short: "Who is connected to a cluster right now",
 		Args:  cobra.NoArgs,
 	}
-	c.AddCommand(newConnectionsList(env), newConnectionsWatch(env))
+	c.AddCommand(newConnectionsList(env), newConnectionsWatch(env), newConnectionsTimeline(env), newConnectionsClose(env))
 	return c
 }
 

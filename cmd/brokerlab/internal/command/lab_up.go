@@ -124,13 +124,3 @@ func printNode(b *strings.Builder, n *netlab.NodeStatus) {
 		}
 	}
 }
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	if strings.HasSuffix(what, "x") {
-		return fmt.Sprintf("%d %ses", n, what)
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

@@ -68,8 +68,8 @@ func (o *limitsOptions) runWatch(c *cobra.Command, env Env, interval time.Durati
 			return brokerErrors(env, err)
 		}
 		_ = brokerErrors(env, err) // said; the others are shown, and all are asked again
-		if err := o.printAgain(env, answers, err); err != nil {
-			return err
+		if failed := o.printAgain(env, answers, err); failed != nil {
+			return failed
 		}
 		if n == count {
 			return nil
