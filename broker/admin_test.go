@@ -87,8 +87,9 @@ func TestBrokerConfigsAreDescribedWithWhereTheyComeFrom(t *testing.T) {
 	if c := all["max.connections"]; c.Source != kmsg.ConfigSourceDefaultConfig || *c.Value != "2147483647" || c.ConfigType != kmsg.ConfigTypeInt || c.Documentation == nil {
 		t.Errorf("max.connections = %+v, want Kafka's default", c)
 	}
-	if cluster := brokerConfig(r, ""); len(cluster) != 1 || *cluster["num.io.threads"].Value != "6" || len(cluster["num.io.threads"].ConfigSynonyms) != 1 {
-		t.Errorf("cluster-wide configs = %+v, want num.io.threads=6 alone", cluster)
+	if cluster := brokerConfig(r, ""); len(cluster) != 2 || *cluster["num.io.threads"].Value != "6" || len(cluster["num.io.threads"].ConfigSynonyms) != 1 ||
+		*cluster["min.insync.replicas"].Value != "1" {
+		t.Errorf("cluster-wide configs = %+v, want num.io.threads=6 and what a new cluster has", cluster)
 	}
 	if code, message := alter(r, "1", map[string]*string{"num.io.threads": nil}); code != 0 {
 		t.Fatalf("delete: %d %s", code, message)

@@ -156,12 +156,9 @@ func (b *Broker) openStores(ctx context.Context, cluster string) error {
 	if err != nil {
 		return err
 	}
-	var bootstrap []metadata.Record
-	for _, f := range api.BootstrapFeatures(level) {
-		bootstrap = append(bootstrap, f)
-	}
 	b.meta, err = metadata.Open(ctx, metadata.Options{
-		Dir: b.dir.sub("metadata"), NodeID: b.cfg.NodeID, ClusterID: cluster, Bootstrap: bootstrap, Log: b.log,
+		Dir: b.dir.sub("metadata"), NodeID: b.cfg.NodeID, ClusterID: cluster, Log: b.log,
+		Bootstrap:     api.Bootstrap(level, dynamicconfig.Values(b.cfg.Properties).Get("min.insync.replicas")),
 		QuotasChanged: b.setIPRates,
 	})
 	if err != nil {
@@ -365,12 +362,13 @@ func (b *Broker) Serve(ctx context.Context) error {
 	}
 	b.log.InfoContext(ctx, "started", slog.Int("node_id", int(b.cfg.NodeID)), slog.String("cluster_id", b.api.ClusterID()),
 		slog.String("listeners", strings.Join(names, ",")), slog.Duration("took", time.Since(b.created)))
-	close(b.ready)
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	if b.cfg.StoreWatch > 0 {
-		watching.Go(b.watchStores)
+		seen := b.seenStores()
+		watching.Go(func() { b.watchStores(seen) })
 	}
+	close(b.ready)
 
 	var failed error
 	select {

@@ -589,8 +589,8 @@ func TestTheStrongestLevelOfALimitHoldsAndIsDescribed(t *testing.T) {
 		}
 	}
 	clusterWide := brokerConfig(admin, "")
-	if len(clusterWide) != 2 || orNil(clusterWide["max.connections"].Value) != "20" {
-		t.Errorf("for all brokers there are %+v, want the two that are set", clusterWide)
+	if len(clusterWide) != 3 || orNil(clusterWide["max.connections"].Value) != "20" {
+		t.Errorf("for all brokers there are %+v, want the two that are set and what a new cluster has", clusterWide)
 	}
 }
 

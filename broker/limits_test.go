@@ -150,59 +150,73 @@ func limitKeys() []limitKey {
 	return []limitKey{
 		{
 			"max.connections", "max.connections=3\n",
-			map[string]*string{"max.connections": new("3")}, "CLIENT", 2, "waits",
+			map[string]*string{"max.connections": new("3")},
+			"CLIENT", 2, "waits",
 		},
 		{
 			"max.connections of a TLS listener's clients", "max.connections=3\n",
-			map[string]*string{"max.connections": new("3")}, "SECURE", 2, "waits",
+			map[string]*string{"max.connections": new("3")},
+			"SECURE", 2, "waits",
 		},
 		{
 			"max.connections as the limit of a listener that has none", "max.connections=2\nlistener.name.inside.max.connections=9\n",
-			map[string]*string{"max.connections": new("2"), "listener.name.inside.max.connections": new("9")}, "CLIENT", 1, "waits",
+			map[string]*string{"max.connections": new("2"), "listener.name.inside.max.connections": new("9")},
+			"CLIENT", 1, "waits",
 		},
 		{
 			"max.connections as the limit of the inter-broker listener", "max.connections=3\n",
-			map[string]*string{"max.connections": new("3")}, "INSIDE", 2, "waits",
+			map[string]*string{"max.connections": new("3")},
+			"INSIDE", 2, "waits",
 		},
 		{
 			"listener.name.client.max.connections", "listener.name.client.max.connections=3\n",
-			map[string]*string{"listener.name.client.max.connections": new("3")}, "CLIENT", 3, "waits",
+			map[string]*string{"listener.name.client.max.connections": new("3")},
+			"CLIENT", 3, "waits",
 		},
 		{
 			"listener.name.inside.max.connections", "listener.name.inside.max.connections=3\n",
-			map[string]*string{"listener.name.inside.max.connections": new("3")}, "INSIDE", 2, "waits",
+			map[string]*string{"listener.name.inside.max.connections": new("3")},
+			"INSIDE", 2, "waits",
 		},
 		{
 			"max.ssl.connections", "max.ssl.connections=3\n",
-			map[string]*string{"max.ssl.connections": new("3")}, "SECURE", 3, "waits",
+			map[string]*string{"max.ssl.connections": new("3")},
+			"SECURE", 3, "waits",
 		},
 		{
 			"max.ssl.connections on SASL_SSL", "max.ssl.connections=3\n",
-			map[string]*string{"max.ssl.connections": new("3")}, "LOGIN", 3, "waits",
+			map[string]*string{"max.ssl.connections": new("3")},
+			"LOGIN", 3, "waits",
 		},
 		{
 			"max.connections.per.ip", "max.connections.per.ip=3\n",
-			map[string]*string{"max.connections.per.ip": new("3")}, "CLIENT", 3, "refused",
+			map[string]*string{"max.connections.per.ip": new("3")},
+			"CLIENT", 3, "refused",
 		},
 		{
 			"max.connections.per.ip on TLS", "max.connections.per.ip=3\n",
-			map[string]*string{"max.connections.per.ip": new("3")}, "SECURE", 3, "refused",
+			map[string]*string{"max.connections.per.ip": new("3")},
+			"SECURE", 3, "refused",
 		},
 		{
 			"max.connections.per.ip.overrides", "max.connections.per.ip.overrides=127.0.0.1:9,127.0.0.2:3\n",
-			map[string]*string{"max.connections.per.ip.overrides": new("127.0.0.1:9,127.0.0.2:3")}, "CLIENT", 3, "refused",
+			map[string]*string{"max.connections.per.ip.overrides": new("127.0.0.1:9,127.0.0.2:3")},
+			"CLIENT", 3, "refused",
 		},
 		{
 			"max.connection.creation.rate", slow + "max.connection.creation.rate=1\nlistener.name.client.max.connection.creation.rate=100\n",
-			map[string]*string{"max.connection.creation.rate": one, "listener.name.client.max.connection.creation.rate": new("100")}, "CLIENT", 10, "waits",
+			map[string]*string{"max.connection.creation.rate": one, "listener.name.client.max.connection.creation.rate": new("100")},
+			"CLIENT", 10, "waits",
 		},
 		{
 			"listener.name.client.max.connection.creation.rate", slow + "listener.name.client.max.connection.creation.rate=1\n",
-			map[string]*string{"listener.name.client.max.connection.creation.rate": one}, "CLIENT", 10, "waits",
+			map[string]*string{"listener.name.client.max.connection.creation.rate": one},
+			"CLIENT", 10, "waits",
 		},
 		{
 			"listener.name.inside.max.connection.creation.rate", slow + "listener.name.inside.max.connection.creation.rate=1\n",
-			map[string]*string{"listener.name.inside.max.connection.creation.rate": one}, "INSIDE", 9, "waits",
+			map[string]*string{"listener.name.inside.max.connection.creation.rate": one},
+			"INSIDE", 9, "waits",
 		},
 	}
 }

@@ -14,13 +14,11 @@ type storeFile struct {
 
 // watchStores looks at the files of key and trust stores every [Config].StoreWatch and loads anew what has changed,
 // until the broker stops. It polls, because stores are often links that something else points elsewhere.
-func (b *Broker) watchStores() {
+//
+// seen are the files that were loaded, see [Broker.seenStores].
+func (b *Broker) watchStores(seen map[string]map[string]storeFile) {
 	ticker := time.NewTicker(b.cfg.StoreWatch)
 	defer ticker.Stop()
-	seen := map[string]map[string]storeFile{}
-	for _, l := range *b.listeners.Load() {
-		seen[l.Name] = b.storeFiles(l)
-	}
 	for {
 		select {
 		case <-b.stop:
@@ -31,6 +29,15 @@ func (b *Broker) watchStores() {
 			b.lookAtStores(l, seen)
 		}
 	}
+}
+
+// seenStores are the files of stores by listener, to be taken before a client may see one change.
+func (b *Broker) seenStores() map[string]map[string]storeFile {
+	seen := map[string]map[string]storeFile{}
+	for _, l := range *b.listeners.Load() {
+		seen[l.Name] = b.storeFiles(l)
+	}
+	return seen
 }
 
 // lookAtStores loads a listener's stores anew if they are others than those seen.

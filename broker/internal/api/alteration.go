@@ -287,14 +287,13 @@ func (a *alteration) change(r *changed) error {
 // refuseUnderELR is what the controller says about min.insync.replicas, when all else is well: with eligible leader
 // replicas it is the cluster's alone.
 func (s *Server) refuseUnderELR(r *changed, records []metadata.Record) error {
-	const name = "min.insync.replicas"
-	if s.o.Metadata.Image().Feature("eligible.leader.replicas.version") < 1 {
+	if s.o.Metadata.Image().Feature(eligibleLeaderReplicas) < 1 {
 		return nil
 	}
 	for _, record := range records {
 		set, ok := record.(metadata.SetConfig)
 		switch {
-		case !ok || set.Name != name:
+		case !ok || set.Name != minInsyncReplicas:
 		case r.name != "":
 			return &configError{kerr.InvalidConfig, "Broker-level min.insync.replicas cannot be altered while ELR is enabled."}
 		case set.Value == nil:

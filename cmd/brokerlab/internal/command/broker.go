@@ -50,7 +50,7 @@ Exit status: 0 after a clean stop, 1 when the broker failed, 2 when it could not
 }
 
 func runBroker(ctx context.Context, env Env, o brokerOptions) error {
-	cfg, err := broker.LoadConfig(o.config, o.overrides, o.strict)
+	cfg, err := broker.LoadConfig(o.config, o.overrides, o.strict) //nolint:contextcheck // the start waits for names of hosts, for a while
 	if err != nil {
 		return &ExitError{Code: 2, Err: listed("configuration cannot be used", err)}
 	}

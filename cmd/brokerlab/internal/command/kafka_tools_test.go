@@ -88,8 +88,6 @@ func plainLines(lines []string) []string {
 // brokerDiffers lists parts of command lines to which our broker itself, not the tool, gives another answer, and why.
 func brokerDiffers() map[string]string {
 	return map[string]string{
-		"--describe --entity-type brokers":    "a new Kafka cluster records min.insync.replicas as a default for all brokers",
-		"--describe --broker-defaults":        "likewise",
 		"--client-metrics m":                  "subscriptions to client metrics cannot be set in this broker",
 		"--describe --topic nothing --all":    "the broker gives a text",
 		"--topic nothing --add-config":        "another text",
