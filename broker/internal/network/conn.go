@@ -190,6 +190,8 @@ func (c *Conn) answer(frame []byte, then Reason) {
 	}
 	c.consume(c.frame)
 	c.frame = 0
+	// Before the client can know: who was answered later was active later.
+	c.loop.idle.touch(c, c.loop.server.clock.now())
 	done, err := c.send(frame, then)
 	c.mu.Unlock()
 	switch {
@@ -203,7 +205,6 @@ func (c *Conn) answer(frame []byte, then Reason) {
 // answered goes on after a response has left. Nothing of c may be touched
 // afterwards.
 func (c *Conn) answered(then Reason) {
-	c.loop.idle.touch(c, c.loop.server.clock.now())
 	switch {
 	case then != ReasonNone:
 		c.Close(then)
