@@ -128,14 +128,23 @@ func (s *sight) judge(k *protocol.DescribeKernelResponse) []string {
 	return broken
 }
 
-// limited changes the limit. What is served beyond a limit that was lowered is evicted first: settled waits for that, and begins the
-// marks anew.
+// listed is how many connections the broker has at the listeners, those in a handshake included.
+func (s *sight) listed(ctx context.Context) int64 {
+	GinkgoHelper()
+	n := int64(0)
+	for _, name := range s.listeners {
+		n += s.ground.Port(ctx, name).Broker.Listed
+	}
+	return n
+}
+
+// limited changes the limit. It waits until what was inside beyond a limit that was lowered is evicted, and begins the marks anew.
 func (s *sight) limited(ctx context.Context, limit int) {
 	GinkgoHelper()
 	s.over()
 	before := s.limit
 	s.limit = limit
-	Eventually(func() int64 { return s.witness.Report(ctx).Group.Served }).WithContext(ctx).WithTimeout(patience).
+	Eventually(func() int64 { return max(s.witness.Report(ctx).Group.Served, s.listed(ctx)) }).WithContext(ctx).WithTimeout(patience).
 		Should(BeNumerically("<=", limit))
 	if mark, most := s.mark(ctx), int64(max(before, limit)); mark > most {
 		s.broken = append(s.broken, fmt.Sprintf("served: the kernel saw %d at one instant while a limit of %d became %d", mark, before, limit))
