@@ -14,6 +14,7 @@ bench ./broker/internal/network . 3s
 bench ./broker/internal/engine . 1s
 bench ./broker/acl . 1s
 bench ./broker/quota . 1s
+bench ./broker AuthorizedRequest 5000x
 bench ./broker/internal/metadata Rules 1x
 [ "$(id -u)" != 0 ] || bench ./bpf/sockacct . 40x
 
