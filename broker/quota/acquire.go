@@ -27,12 +27,15 @@ type Waited struct {
 // was waited for is returned with any of them. It allocates nothing when it
 // does not wait and the address is known.
 func (q *Connections) Acquire(ctx context.Context, name string, addr netip.Addr) (Slot, Waited, error) {
-	if err := ctx.Err(); err != nil {
-		return Slot{}, Waited{}, err
-	}
 	addr = canonical(addr)
 	now := time.Now()
 	q.mu.Lock()
+	// Under the lock, so that whoever gave up before its listener was removed
+	// gets no slot of another one that was added under the same name.
+	if err := ctx.Err(); err != nil {
+		q.mu.Unlock()
+		return Slot{}, Waited{}, err
+	}
 	l := q.listeners[name]
 	if l == nil {
 		q.mu.Unlock()

@@ -107,7 +107,12 @@ func TestNoSlotIsLeftAfterAStormOfEverything(t *testing.T) {
 	hello := clientHello(t, keys.clientConfig())
 	c := quota.Default()
 	c.MaxConnections = 40
-	s := serve(t, &echo{}, Listener{Threads: 2, IdleTimeout: 500 * time.Millisecond}, limited(c))
+	sameClass := func(c *Conn, _ *tls.ConnectionState) {
+		if l := c.Listener(); c.held.TLS() != l.Protocol.TLS() {
+			t.Errorf("a connection of %s, which is %v, has a slot with TLS = %t", l.Name, l.Protocol, c.held.TLS())
+		}
+	}
+	s := serve(t, &echo{onOpen: sameClass}, Listener{Threads: 2, IdleTimeout: 500 * time.Millisecond}, limited(c))
 	secure := keys.tlsListener()
 	secure.Name, secure.Host, secure.Port = "SECURE", "127.0.0.1", freePort(t)
 	plain := secure
