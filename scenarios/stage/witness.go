@@ -12,19 +12,19 @@ import (
 
 	"github.com/brokerlab/brokerlab/broker"
 	"github.com/brokerlab/brokerlab/internal/kernelsource"
+	"github.com/brokerlab/brokerlab/scenarios/report"
 )
 
 // Witness counts in the kernel, from this process, the connections of some of the broker's listeners, apart from the count that the
 // broker itself asks for. So a spec has high-water marks over just the listeners that a limit is about, and can begin them anew
 // when a limit changes. Connections that are there when it begins are counted.
 type Witness struct {
-	socket string
-	ns     *os.File
-	ports  []uint16
-	end    func()
+	ns    string // path of the broker's network namespace
+	ports []uint16
 
-	mu     sync.Mutex // guards client
+	mu     sync.Mutex // guards what follows
 	client *kernelsource.Client
+	end    func()
 }
 
 // Witness begins to count the connections of these listeners. It ends with the spec, which is skipped where the kernel cannot count
@@ -32,20 +32,24 @@ type Witness struct {
 func (s *Stage) Witness(ctx context.Context, listeners ...string) *Witness {
 	GinkgoHelper()
 	s.NeedKernel(ctx)
-	folder, err := os.MkdirTemp("", "brokerlab-witness-")
+	ns, err := s.node.Netns()
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(os.RemoveAll, folder)
-	w := &Witness{socket: filepath.Join(folder, "counts")}
+	w := &Witness{ns: ns.Path()}
 	for _, name := range listeners {
 		w.ports = append(w.ports, s.listener(name).Port)
 	}
-	ns, err := s.node.Netns()
-	Expect(err).NotTo(HaveOccurred())
-	w.ns, err = os.Open(ns.Path())
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(w.ns.Close)
+	DeferCleanup(w.Close)
+	w.begin(ctx)
+	return w
+}
 
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: w.socket, Net: "unix"})
+// begin loads programs of the witness's own: what they count begins here.
+func (w *Witness) begin(ctx context.Context) {
+	GinkgoHelper()
+	folder, err := os.MkdirTemp("", "brokerlab-witness-")
+	Expect(err).NotTo(HaveOccurred())
+	socket := filepath.Join(folder, "counts")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	Expect(err).NotTo(HaveOccurred())
 	counting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var serving sync.WaitGroup
@@ -53,40 +57,46 @@ func (s *Stage) Witness(ctx context.Context, listeners ...string) *Witness {
 		defer GinkgoRecover()
 		Expect(kernelsource.Serve(counting, l, kernelsource.Options{})).To(Succeed())
 	})
-	w.end = sync.OnceFunc(func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		Expect(w.client.Close()).To(Succeed())
+	w.end = func() {
 		stop()
 		serving.Wait()
-	})
-	DeferCleanup(w.Close)
-	w.client = w.dial(ctx)
-	return w
-}
-
-func (w *Witness) dial(context.Context) *kernelsource.Client {
-	GinkgoHelper()
-	client, err := kernelsource.Dial(w.socket, w.ns) //nolint:contextcheck // bounds itself
+		Expect(os.RemoveAll(folder)).To(Succeed())
+	}
+	ns, err := os.Open(w.ns)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(client.Watch(w.ports)).To(Succeed()) //nolint:contextcheck // bounds itself
-	return client
+	w.client, err = kernelsource.Dial(socket, ns) //nolint:contextcheck // bounds itself
+	Expect(ns.Close()).To(Succeed())
+	Expect(err).NotTo(HaveOccurred())
+	Expect(w.client.Watch(w.ports)).To(Succeed()) //nolint:contextcheck // bounds itself
+	r, err := w.client.Report(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	if r.Exactness != broker.KernelExact {
+		skip(report.LackKernel, "the kernel's count of connections that are there already is not exact here: "+r.Why)
+	}
 }
 
-// Again begins the high-water marks anew, from what is served now.
+// Again begins to count anew, from what is there now.
 func (w *Witness) Again(ctx context.Context) {
 	GinkgoHelper()
+	w.Close()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// The marks of a port that nobody watches begin anew with the next who does.
-	Expect(w.client.Close()).To(Succeed())
-	w.client = w.dial(ctx)
+	w.begin(ctx)
 }
 
 // Close ends the counting, before the spec does.
 func (w *Witness) Close() {
 	GinkgoHelper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.end == nil {
+		return
+	}
+	if w.client != nil {
+		Expect(w.client.Close()).To(Succeed())
+	}
 	w.end()
+	w.client, w.end = nil, nil
 }
 
 // Report is what the kernel counted. It has to be exact.
