@@ -2,6 +2,7 @@ package connbench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -174,21 +175,24 @@ func (r *run) admission(ctx context.Context, a *AtLimit) error {
 		stop()
 		<-opened //nolint:errcheck // that it was stopped
 	}()
-	if err := until(ctx, func() bool { return queue.Stats().Connected == waiters }); err != nil {
-		return fmt.Errorf("let %d clients wait: %w", waiters, err)
+	// Those that gave up during the ramp fill the accept queue. One slot is enough for them to go through, each in its turn.
+	if _, err = closeOne(r.inside.fleet); err != nil {
+		return err
 	}
-	a.Waiting = waiters
+	if err := queued(ctx, queue); err != nil {
+		return err
+	}
+	a.Waiting = queue.Stats().Connected - queue.UpCount()
 	a.During = report.NewLatency("request inside, clients waiting", r.inside.calls(ctx))
 	admitted := fleet.NewHistogram()
-	for i := range waiters - 1 {
+	for range a.Waiting {
 		took, err := r.freeOne(ctx, queue)
 		if err != nil {
 			return err
 		}
-		switch {
-		case took == 0:
+		if took == 0 {
 			a.NotSeen++
-		case i > 0: // before the first one, those that gave up during the ramp go through
+		} else {
 			_ = admitted.RecordValue(took.Microseconds()) // bounded by the time-out
 		}
 		if a.NotSeen > 1 {
@@ -202,6 +206,33 @@ func (r *run) admission(ctx context.Context, a *AtLimit) error {
 	return nil
 }
 
+// queued waits until all clients of queue are connected and one of them was let in, or as many as come within a time.
+func queued(ctx context.Context, queue *fleet.Fleet) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*admissionTimeout)
+	defer cancel()
+	const least = 2
+	_ = until(ctx, func() bool { return queue.UpCount() > 0 && queue.Stats().Connected == waiters }) // it is looked at below
+	if s := queue.Stats(); s.Connected < least {
+		return fmt.Errorf("%d of %d clients that were to wait got as far as the accept queue", s.Connected, waiters)
+	}
+	return nil
+}
+
+// closeOne closes one connection of f and returns when.
+func closeOne(f *fleet.Fleet) (time.Time, error) {
+	closed := false
+	start := time.Now()
+	n, err := f.CloseWhere(func(fleet.Record) bool {
+		first := !closed
+		closed = true
+		return first
+	}, fleet.FIN)
+	if err == nil && n == 0 {
+		err = errors.New("no connection is left to be closed")
+	}
+	return start, err
+}
+
 // freeOne closes a connection and returns after how long a client of queue had its first answer; 0: none had.
 func (r *run) freeOne(ctx context.Context, queue *fleet.Fleet) (time.Duration, error) {
 	before := map[int]bool{}
@@ -213,19 +244,14 @@ func (r *run) freeOne(ctx context.Context, queue *fleet.Fleet) (time.Duration, e
 	if len(before) == 0 {
 		source = r.inside.fleet
 	}
-	closed := false
-	start := time.Now()
-	if _, err := source.CloseWhere(func(fleet.Record) bool {
-		first := !closed
-		closed = true
-		return first
-	}, fleet.FIN); err != nil {
+	start, err := closeOne(source)
+	if err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, admissionTimeout)
 	defer cancel()
 	var took time.Duration
-	err := until(ctx, func() bool {
+	err = until(ctx, func() bool {
 		if queue.UpCount() == 0 {
 			return false
 		}

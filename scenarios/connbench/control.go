@@ -25,6 +25,9 @@ type Control interface {
 	Limits(ctx context.Context) (*Limits, error)
 	// List lists all connections and returns how many there are; [ErrNoList] where the target has no such request.
 	List(ctx context.Context) (int, error)
+	// Holds is the limit that the next connection waits for, as the target itself tells; "" where it does not tell, or none waits.
+	// listener is set for a limit of the listener's own.
+	Holds(ctx context.Context) (name, listener string)
 	// Connections is how many connections the control itself has open.
 	Connections() int
 }
@@ -110,6 +113,33 @@ func (c *Cluster) List(ctx context.Context) (int, error) {
 	}
 	rows, err := c.Admin.ListClientConnections(ctx, admin.ListFilter{Nodes: []int32{node}})
 	return len(rows), err
+}
+
+// Holds asks brokers that have brokerlab's own request for limits.
+func (c *Cluster) Holds(ctx context.Context) (name, listener string) {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	node, err := c.node(ctx)
+	if err != nil {
+		return "", ""
+	}
+	answers, err := c.Admin.DescribeLimits(ctx, admin.LimitsFilter{Nodes: []int32{node}})
+	if err != nil {
+		return "", ""
+	}
+	for _, a := range answers {
+		for i := range a.Listeners {
+			l := &a.Listeners[i]
+			if uint16(l.Port) != c.Addr.Port() || l.Held == nil {
+				continue
+			}
+			if l.Held.Scope == protocol.ScopeListener {
+				return l.Held.WaitsFor, l.ListenerName
+			}
+			return l.Held.WaitsFor, ""
+		}
+	}
+	return "", ""
 }
 
 // ErrNoList is of a target that does not have the request.

@@ -141,6 +141,8 @@ type kernelMemory struct {
 	Sockets int64 `json:"sockets"`     // of TCP, of all programs in this network namespace
 }
 
+func (k *kernelMemory) total() int64 { return k.Slab + k.Buffers }
+
 // readKernelMemory needs root for the slabs; without them the error says so.
 func readKernelMemory() (kernelMemory, error) {
 	var k kernelMemory

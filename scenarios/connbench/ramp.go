@@ -44,6 +44,7 @@ type run struct {
 	mu   sync.Mutex // guards the rest, and what the sampler adds to the result
 	live Live
 	told fleet.Progress // of the workers
+	last time.Time      // that one came up
 }
 
 // Run ramps connections as o says. Its error says why the run could not begin; how it ended is in the result's verdict. When ctx ends
@@ -228,8 +229,8 @@ func (r *run) warmUp(ctx context.Context) error {
 	if failed := r.progress().Failed; failed > 0 {
 		r.unknown(fmt.Sprintf("figures of a warm target: %d connections of the warm-up failed", failed))
 	}
-	if err = r.closeAll(); err != nil {
-		return err
+	if closed := r.closeAll(); closed != nil {
+		return closed
 	}
 	_, err = r.workers.Latencies() // taken, and not looked at
 	return err
@@ -255,19 +256,31 @@ func (r *run) add(ctx context.Context, n int) error {
 		plans[i].Rate = r.o.Rate * float64(part) / float64(n)
 		r.turn += part
 	}
-	failedBefore := r.progress().Failed
-	return r.workers.Add(ctx, plans, func(p fleet.Progress) bool {
-		r.mu.Lock()
-		r.told = p
-		r.mu.Unlock()
-		return p.Failed <= failedBefore
-	})
+	failed := r.progress().Failed
+	return r.workers.Add(ctx, plans, func(p fleet.Progress) bool { return r.heard(p) <= failed })
+}
+
+// heard takes in how far the workers are, and returns how many of their clients failed so far.
+func (r *run) heard(p fleet.Progress) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p.Up > r.told.Up {
+		r.last = time.Now()
+	}
+	r.told = p
+	return p.Failed
 }
 
 func (r *run) progress() fleet.Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.told
+}
+
+func (r *run) lastUp() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
 }
 
 // up is how many connections there are, those inside this process included.
@@ -291,6 +304,9 @@ func (r *run) step(ctx context.Context, want int) (more bool, _ error) {
 	s.Storm = r.memory(ctx, false)
 	s.Connections, s.Failed, s.Seconds = r.up(), r.progress().Failed-failed, spent.at.Sub(clock.at).Seconds()
 	s.New = max(0, s.Connections-before)
+	if last := r.lastUp(); s.Failed > 0 && last.After(clock.at) { // who waits in vain does not make it slower
+		s.Seconds = last.Sub(clock.at).Seconds()
+	}
 	s.PerSecond = float64(s.New) / s.Seconds
 	s.CPU = spent.since(clock, s.New)
 	if now := r.overflows(); now >= 0 && overflows >= 0 {
@@ -336,7 +352,13 @@ func (s *Step) perConnection(base *Memory, inside int) {
 	if base == nil || n <= 0 {
 		return
 	}
-	each := func(now, before int64) *float64 { return new(float64(now-before) / n) }
+	// Less than before says that memory of before was given back meanwhile, and nothing of connections.
+	each := func(now, before int64) *float64 {
+		if now <= before {
+			return nil
+		}
+		return new(float64(now-before) / n)
+	}
 	if s.Storm != nil {
 		s.StormBytes = each(s.Storm.Growing, base.Growing)
 	}
@@ -348,7 +370,7 @@ func (s *Step) perConnection(base *Memory, inside int) {
 		s.HeapBytes = each(*s.Settled.Heap, *base.Heap)
 	}
 	if s.Settled.Kernel != nil && base.Kernel != nil {
-		s.KernelBytes = each(s.Settled.Kernel.Slab+s.Settled.Kernel.Buffers, base.Kernel.Slab+base.Kernel.Buffers)
+		s.KernelBytes = each(s.Settled.Kernel.total(), base.Kernel.total())
 	}
 }
 

@@ -103,7 +103,7 @@ func stepFields() []field {
 				return float64(s.Storm.Resident)
 			}
 			return math.NaN()
-		}, print: Size},
+		}, print: FormatSize},
 		{name: "bytes by connection, storm", unit: "B", value: pointed(func(s *Step) *float64 { return s.StormBytes }), print: whole},
 		{name: "bytes by connection, idle", unit: "B", value: pointed(func(s *Step) *float64 { return s.SettledBytes }), print: whole},
 		{name: "live heap by connection", unit: "B", value: pointed(func(s *Step) *float64 { return s.HeapBytes }), print: whole},
@@ -132,8 +132,8 @@ func pointed(of func(*Step) *float64) func(*Step) float64 {
 	}
 }
 
-// Size prints bytes in the unit that fits.
-func Size(bytes float64) string {
+// FormatSize prints bytes in the unit that fits.
+func FormatSize(bytes float64) string {
 	for _, u := range []struct {
 		size float64
 		name string
@@ -204,7 +204,7 @@ func (r *Result) Findings() []string {
 	}
 	if r.After != nil && r.Baseline != nil {
 		lines = append(lines, fmt.Sprintf("memory with all connections closed: %s (before the first step: %s)",
-			Size(float64(r.After.Resident)), Size(float64(r.Baseline.Resident))))
+			FormatSize(float64(r.After.Resident)), FormatSize(float64(r.Baseline.Resident))))
 	}
 	for _, text := range r.Unknown {
 		lines = append(lines, "unknown: "+text)

@@ -187,7 +187,16 @@ func (r *run) limitNamed(name, addr string) *LimitValue {
 
 // waiting explains connections that got no answer.
 func (r *run) waiting(ctx context.Context, v *Verdict, first *Failure) {
-	if l, certain := r.reached(ctx, v.Connections); l != nil {
+	l, certain := r.holding(ctx)
+	if l == nil {
+		l, certain = r.reached(ctx, v.Connections)
+	}
+	if l != nil && l.rate() {
+		r.heldForRate(v, l)
+		v.Certain = certain
+		return
+	}
+	if l != nil {
 		v.Kind, v.Limit, v.Certain = EndLimit, l, certain
 		likely := ""
 		if !certain {
@@ -200,12 +209,11 @@ func (r *run) waiting(ctx context.Context, v *Verdict, first *Failure) {
 		v.Kind, v.Certain, v.Text = EndFiles, true, fmt.Sprintf("%s at %s connections: the next one waits", text, number(v.Connections))
 		return
 	}
-	waited := fmt.Sprintf("no first response within %v at %s connections", r.o.Timeout, number(v.Connections))
 	if l := r.rateLimit(); l != nil {
-		v.Kind, v.Limit = EndLimit, l
-		v.Text = waited + ": held for a rate, " + l.String()
+		r.heldForRate(v, l)
 		return
 	}
+	waited := r.late(v.Connections)
 	if s := r.lastStep(); s != nil && s.CPU != nil && s.CPU.TargetCores > 0 && s.CPU.BusyCores > busyShare*float64(s.CPU.Processors) {
 		v.Kind, v.Side = EndSlow, "both"
 		v.Text = waited + ": " + s.Bottleneck
@@ -221,6 +229,33 @@ func (r *run) waiting(ctx context.Context, v *Verdict, first *Failure) {
 	} else {
 		v.Text += "; none of the limits that could be read explains it"
 	}
+}
+
+func (r *run) heldForRate(v *Verdict, l *LimitValue) {
+	v.Kind, v.Limit = EndLimit, l
+	v.Text = r.late(v.Connections) + ": held for a rate, " + l.String() + ". With a --rate below it, or a longer --timeout, more come up"
+}
+
+func (r *run) late(connections int) string {
+	return fmt.Sprintf("no first response within %v at %s connections", r.o.Timeout, number(connections))
+}
+
+// holding is the limit that a target itself names.
+func (r *run) holding(ctx context.Context) (*LimitValue, bool) {
+	for i := range r.o.Targets {
+		t := &r.o.Targets[i]
+		if t.Control == nil {
+			continue
+		}
+		name, listener := t.Control.Holds(ctx)
+		for k := range r.result.Limits {
+			l := &r.result.Limits[k]
+			if l.Name == name && strings.EqualFold(l.Listener, listener) && (l.Target == "" || l.Target == t.Name) {
+				return l, true
+			}
+		}
+	}
+	return nil, false
 }
 
 // rateLimit is a limit on how many come a second, the lowest one.

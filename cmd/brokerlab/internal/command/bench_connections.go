@@ -172,7 +172,7 @@ func liveText(l *connbench.Live) string {
 		text += fmt.Sprintf(", %d failed", l.Failed)
 	}
 	if l.Memory > 0 {
-		text += fmt.Sprintf(", target %s and %.1f cores", connbench.Size(float64(l.Memory)), max(0, l.Cores))
+		text += fmt.Sprintf(", target %s and %.1f cores", connbench.FormatSize(float64(l.Memory)), max(0, l.Cores))
 	}
 	return text + fmt.Sprintf(", %.0f s", l.Elapsed.Seconds())
 }

@@ -21,6 +21,9 @@ an address by client quotas.`,
 		Args: cobra.NoArgs,
 	}
 	c.AddCommand(newLimitsShow(env), newLimitsWatch(env))
+	for _, add := range limitsOfSystem() {
+		c.AddCommand(add(env))
+	}
 	return c
 }
 
