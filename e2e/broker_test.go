@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -18,8 +19,8 @@ type broker struct {
 
 func protocols() []string { return []string{"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"} }
 
-// startBroker starts a broker and waits until it answers.
-func startBroker(t *testing.T) *broker {
+// startBroker starts a broker, with more lines in its properties, and waits until it answers.
+func startBroker(t *testing.T, more ...string) *broker {
 	t.Helper()
 	dir := t.TempDir()
 	b := &broker{dir: dir, pki: newPKI(t, dir), port: map[string]int{}}
@@ -47,7 +48,7 @@ func startBroker(t *testing.T) *broker {
 		"listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
 		"kernel.accounting=auto",
 	}
-	properties := writeFile(t, dir, "server.properties", strings.Join(config, "\n")+"\n")
+	properties := writeFile(t, dir, "server.properties", strings.Join(append(config, more...), "\n")+"\n")
 	b.process = start(t, "broker", "--config", properties)
 	b.wait(t)
 	return b
@@ -64,6 +65,23 @@ func (b *broker) wait(t *testing.T) {
 
 func (b *broker) address(protocol string) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.port[protocol]))
+}
+
+// restart kills b, as a crash would, and starts it again.
+func (b *broker) restart(t *testing.T) {
+	t.Helper()
+	b.stop(t, syscall.SIGKILL)
+	b.process = start(t, "broker", "--config", b.dir+"/server.properties")
+	b.wait(t)
+}
+
+// scramProperties writes a client.properties for SASL_SSL as a user with a SCRAM-SHA-512 password.
+func (b *broker) scramProperties(t *testing.T, user, password string) string {
+	t.Helper()
+	return writeFile(t, b.dir, user+"-scram.properties", strings.Join([]string{
+		"security.protocol=SASL_SSL", "ssl.truststore.type=PEM", "ssl.truststore.location=" + b.pki.ca, "sasl.mechanism=SCRAM-SHA-512",
+		`sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="` + user + `" password="` + password + `";`,
+	}, "\n")+"\n")
 }
 
 // clientProperties writes a client.properties for protocol as PLAIN's alice, or as carol's certificate where mTLS is true.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -44,9 +43,7 @@ func TestRecordsSurviveAKill(t *testing.T) {
 	needKcat(t)
 	b := startBroker(t)
 	mustRun(t, "kept\n", "kcat", b.kcat("PLAINTEXT", "-P", "-t", "kept")...)
-	b.stop(t, syscall.SIGKILL)
-	b.process = start(t, "broker", "--config", b.dir+"/server.properties")
-	b.wait(t)
+	b.restart(t)
 	got := mustRun(t, "", "kcat", b.kcat("PLAINTEXT", "-C", "-t", "kept", "-o", "beginning", "-e", "-q")...)
 	if want := "kept\n"; got != want {
 		t.Errorf("consumed %q after the kill, want %q", got, want)

@@ -42,12 +42,12 @@ func newACLsScript(env Env) *cobra.Command {
 "*", an address as Java prints it, or, from metadata.version 4.4-IV1 on, a range such as 10.0.0.0/8.
 
 Needs DESCRIBE on the cluster, to add and remove also ALTER. Exit status: 0 when done, else 1.`,
-		Example: `  brokerlab acls --bootstrap-server localhost:9092 --list
-  brokerlab acls --bootstrap-server localhost:9092 --list --format json
-  brokerlab acls --bootstrap-server localhost:9092 --add --allow-principal User:alice \
+		Example: `  kafka-acls.sh --bootstrap-server localhost:9092 --list
+  kafka-acls.sh --bootstrap-server localhost:9092 --list --format json
+  kafka-acls.sh --bootstrap-server localhost:9092 --add --allow-principal User:alice \
     --allow-host 10.0.0.0/8 --operation Read --topic orders
-  brokerlab acls --bootstrap-server localhost:9092 --remove --force --topic orders`,
-		Args:              cobra.NoArgs,
+  kafka-acls.sh --bootstrap-server localhost:9092 --remove --force --topic orders`,
+		Args:              cobra.ArbitraryArgs, // ignored, as Kafka's parser does: people write --cluster kafka-cluster
 		RunE:              func(c *cobra.Command, _ []string) error { return runACLs(c, env, &o) },
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
@@ -557,14 +557,15 @@ func deleteACLs(ctx context.Context, cl *cluster, rules aclRules) error {
 	return nil
 }
 
-// javaError is how Kafka's tools name an error of the cluster: the class of the exception and its text. Nil for code 0.
+// javaError is how Kafka's tools name an error of the cluster: the class of the exception and its text, which for a broker
+// that gives none, not even an empty one, is the error's own. Nil for code 0.
 func javaError(code int16, message *string) error {
 	err := kerr.TypedErrorForCode(code)
 	if err == nil {
 		return nil
 	}
 	text := err.Description
-	if message != nil && *message != "" {
+	if message != nil {
 		text = *message
 	}
 	return &javaExceptionError{"org.apache.kafka.common.errors." + javaClass(err.Message), text}

@@ -72,6 +72,7 @@ func shortEntities() []shortEntity {
 func newConfigs(env Env) *cobra.Command {
 	c := newConfigsScript(env)
 	c.Use = "configs --bootstrap-server host:port --describe|--alter"
+	c.Example = underOurName(c.Example)
 	return c
 }
 
@@ -86,15 +87,15 @@ addresses, groups and client metrics, with the command line and the output of ka
 
 Needs DESCRIBE_CONFIGS and ALTER_CONFIGS on the topic, the group or the cluster; for SCRAM credentials DESCRIBE and ALTER
 on the cluster. Exit status: 0 when done, else 1.`,
-		Example: `  brokerlab configs --bootstrap-server localhost:9092 --describe --broker 1 --all
-  brokerlab configs --bootstrap-server localhost:9092 --alter --broker-defaults \
+		Example: `  kafka-configs.sh --bootstrap-server localhost:9092 --describe --broker 1 --all
+  kafka-configs.sh --bootstrap-server localhost:9092 --alter --broker-defaults \
     --add-config max.connections=2000
-  brokerlab configs --bootstrap-server localhost:9092 --alter --user alice \
+  kafka-configs.sh --bootstrap-server localhost:9092 --alter --user alice \
     --add-config 'SCRAM-SHA-256=[iterations=8192,password=alice-secret]'
-  brokerlab configs --bootstrap-server localhost:9092 --alter --client app \
+  kafka-configs.sh --bootstrap-server localhost:9092 --alter --client app \
     --add-config consumer_byte_rate=1000000
-  brokerlab configs --bootstrap-server localhost:9092 --describe --entity-type ips --format json`,
-		Args:              cobra.NoArgs,
+  kafka-configs.sh --bootstrap-server localhost:9092 --describe --entity-type ips --format json`,
+		Args:              cobra.ArbitraryArgs, // ignored, as Kafka's parser does
 		RunE:              func(c *cobra.Command, _ []string) error { return o.run(c, env) },
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
@@ -145,6 +146,9 @@ func (o *configsOptions) run(c *cobra.Command, env Env) error {
 		return nil
 	}
 	text := err.Error()
+	if text == "unknown broker" { // kgo's, which has no name; Kafka's tool waits for a minute and says that
+		text = "there is no broker " + names[0]
+	}
 	if _, ok := errors.AsType[*javaExceptionError](err); ok {
 		text = fmt.Sprintf("Error while executing config command with args '%s'\njava.util.concurrent.ExecutionException: %v", strings.Join(env.args, " "), err)
 	}

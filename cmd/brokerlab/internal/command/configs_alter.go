@@ -178,7 +178,11 @@ func alterSCRAM(ctx context.Context, cl *cluster, user string, set map[string]st
 		}
 		for _, a := range altered {
 			if refused, ok := errors.AsType[*kerr.Error](a.Err); ok {
-				return javaError(refused.Code, &a.ErrMessage)
+				var text *string
+				if a.ErrMessage != "" {
+					text = &a.ErrMessage
+				}
+				return javaError(refused.Code, text)
 			}
 		}
 		return nil
@@ -191,6 +195,9 @@ func alterSCRAM(ctx context.Context, cl *cluster, user string, set map[string]st
 func upsertSCRAM(user, name string, m []string, text string) (u kadm.UpsertSCRAM, err error) {
 	if m == nil {
 		return u, fmt.Errorf("Invalid credential property %s=%s", strings.ReplaceAll(name, "-", "_"), text)
+	}
+	if m[2] == "" {
+		return u, &javaExceptionError{"org.apache.kafka.common.errors.UnacceptableCredentialException", "Password must not be empty"}
 	}
 	iterations := int64(scramIterations)
 	if m[1] != "" && m[1] != "-1" {

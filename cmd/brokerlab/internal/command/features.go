@@ -22,6 +22,9 @@ import (
 func newFeatures(env Env) *cobra.Command {
 	c := newFeaturesScript(env)
 	c.Use = "features"
+	for _, each := range append(c.Commands(), c) {
+		each.Example = underOurName(each.Example)
+	}
 	return c
 }
 
@@ -35,10 +38,10 @@ func newFeaturesScript(env Env) *cobra.Command {
 of kafka-features.sh.
 
 To change them needs ALTER on the cluster. Exit status: 0 when done, else 1.`,
-		Example: `  brokerlab features --bootstrap-server localhost:9092 describe
-  brokerlab features --bootstrap-server localhost:9092 upgrade --dry-run \
+		Example: `  kafka-features.sh --bootstrap-server localhost:9092 describe
+  kafka-features.sh --bootstrap-server localhost:9092 upgrade --dry-run \
     --feature metadata.version=33
-  brokerlab features version-mapping --release-version 4.4`,
+  kafka-features.sh version-mapping --release-version 4.4`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -120,7 +123,7 @@ func newFeaturesDescribe(env Env, o *featuresOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "describe --bootstrap-server host:port",
 		Short:   "Describe the features that are supported, and their levels",
-		Example: "  brokerlab features describe --bootstrap-server localhost:9092",
+		Example: "  kafka-features.sh describe --bootstrap-server localhost:9092",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.runFeatures(c, env, func(ctx context.Context, cl *cluster) error {
@@ -219,14 +222,14 @@ func newFeaturesUpdate(env Env, o *featuresOptions, verb string) *cobra.Command 
 	c := &cobra.Command{
 		Use:     verb + " --bootstrap-server host:port",
 		Short:   strings.ToUpper(verb[:1]) + verb[1:] + " features",
-		Example: "  brokerlab features " + verb + " --bootstrap-server localhost:9092 \\\n    --dry-run --feature metadata.version=33",
+		Example: "  kafka-features.sh " + verb + " --bootstrap-server localhost:9092 \\\n    --dry-run --feature metadata.version=33",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.runFeatures(c, env, func(ctx context.Context, cl *cluster) error { return o.update(ctx, env, cl, verb) })
 		},
 	}
 	if verb == "disable" {
-		c.Example = "  brokerlab features disable --bootstrap-server localhost:9092 --dry-run --feature group.version"
+		c.Example = "  kafka-features.sh disable --bootstrap-server localhost:9092 --dry-run --feature group.version"
 	}
 	f := c.Flags()
 	f.StringArrayVar(&o.features, "feature", nil, "`feature=level`, to disable only the feature; may be repeated")

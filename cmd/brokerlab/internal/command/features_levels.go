@@ -84,7 +84,7 @@ func newFeaturesMapping(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "version-mapping",
 		Short:   "Tell which level of each feature belongs to a version; asks no cluster",
-		Example: "  brokerlab features version-mapping --release-version 4.4",
+		Example: "  kafka-features.sh version-mapping --release-version 4.4",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			release, err := parseRelease(text)
@@ -112,7 +112,7 @@ func newFeaturesDependencies(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "feature-dependencies --feature feature=level",
 		Short:   "Tell what levels of other features a level needs; asks no cluster",
-		Example: "  brokerlab features feature-dependencies --feature eligible.leader.replicas.version=1",
+		Example: "  kafka-features.sh feature-dependencies --feature eligible.leader.replicas.version=1",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if len(texts) == 0 {
