@@ -34,10 +34,9 @@ func (q *call) authenticate() {
 		q.unsupportedAPIVersions()
 		return
 	}
-	req := q.row.decode()
-	req.SetVersion(q.header.Version)
-	if err := req.ReadFrom(q.body); err != nil {
-		q.drop(network.ReasonMalformedRequest, fmt.Errorf("decode %s v%d: %w", q.row.name, q.header.Version, err))
+	req, err := q.decode()
+	if err != nil {
+		q.drop(network.ReasonMalformedRequest, err)
 		return
 	}
 	switch req := req.(type) {

@@ -79,8 +79,6 @@ func (q *call) serve() {
 		q.unsupportedAPIVersions()
 		return
 	}
-	req := q.row.decode()
-	req.SetVersion(q.header.Version)
 	if q.row.key != keyProduce && len(q.body) > largeBody {
 		if len(q.body) > largestBody {
 			q.drop(network.ReasonOversizeFrame, fmt.Errorf("%s of %d bytes", q.row.name, len(q.body)))
@@ -89,8 +87,9 @@ func (q *call) serve() {
 		q.server.large.Lock()
 		defer q.server.large.Unlock()
 	}
-	if err := req.ReadFrom(q.body); err != nil {
-		q.drop(network.ReasonMalformedRequest, fmt.Errorf("decode %s v%d: %w", q.row.name, q.header.Version, err))
+	req, err := q.decode()
+	if err != nil {
+		q.drop(network.ReasonMalformedRequest, err)
 		return
 	}
 	if !q.permit(req, q.row.rights...) {
@@ -232,9 +231,8 @@ func (q *call) refuseState(message string) {
 		q.answer(resp)
 		return
 	}
-	req := q.row.decode()
-	req.SetVersion(q.header.Version)
-	if err := req.ReadFrom(q.body); err != nil {
+	req, err := q.decode()
+	if err != nil {
 		q.drop(network.ReasonMalformedRequest, err)
 		return
 	}
