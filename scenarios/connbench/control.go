@@ -123,23 +123,36 @@ func (c *Cluster) Holds(ctx context.Context) (name, listener string) {
 	if err != nil {
 		return "", ""
 	}
+	if l := c.described(ctx, node); l != nil && l.Held != nil {
+		if l.Held.Scope == protocol.ScopeListener {
+			return l.Held.WaitsFor, l.ListenerName
+		}
+		return l.Held.WaitsFor, ""
+	}
+	return "", ""
+}
+
+// described is what a broker with brokerlab's own request tells of the target; nil: nothing.
+func (c *Cluster) described(ctx context.Context, node int32) *protocol.DescribeLimitsResponseListener {
 	answers, err := c.Admin.DescribeLimits(ctx, admin.LimitsFilter{Nodes: []int32{node}})
 	if err != nil {
-		return "", ""
+		return nil
 	}
 	for _, a := range answers {
 		for i := range a.Listeners {
-			l := &a.Listeners[i]
-			if uint16(l.Port) != c.Addr.Port() || l.Held == nil {
-				continue
+			if uint16(a.Listeners[i].Port) == c.Addr.Port() {
+				return &a.Listeners[i]
 			}
-			if l.Held.Scope == protocol.ScopeListener {
-				return l.Held.WaitsFor, l.ListenerName
-			}
-			return l.Held.WaitsFor, ""
 		}
 	}
-	return "", ""
+	return nil
+}
+
+func (c *Cluster) listenerOf(ctx context.Context, node int32) string {
+	if l := c.described(ctx, node); l != nil {
+		return l.ListenerName
+	}
+	return ""
 }
 
 // ErrNoList is of a target that does not have the request.
@@ -190,7 +203,11 @@ func (c *Cluster) Limits(ctx context.Context) (*Limits, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := configs.limits(c.Addr.Port(), c.TLS)
+	listener, beside := configs.listenerOf(c.Addr.Port())
+	if listener == "" { // bound to a port of the kernel's choice
+		listener = c.listenerOf(ctx, node)
+	}
+	l := configs.limits(listener, beside, c.TLS)
 	quotas, err := c.ipRates(ctx)
 	if err != nil {
 		return l, err
@@ -236,11 +253,9 @@ func (b brokerConfigs) number(name string) (n float64, ok bool) {
 	return n, err == nil
 }
 
-// limits finds the listener of port and what is set for it.
-func (b brokerConfigs) limits(port uint16, tls bool) *Limits {
-	l := &Limits{Windows: b.windows()}
-	var beside bool
-	l.Listener, beside = b.listenerOf(port)
+// limits are those that are set for a listener. beside tells whether the broker has others.
+func (b brokerConfigs) limits(listener string, beside, tls bool) *Limits {
+	l := &Limits{Listener: listener, Windows: b.windows()}
 	l.Protected = beside && strings.EqualFold(l.Listener, b.interBroker())
 	add := func(name, key, listener string) {
 		if n, ok := b.number(key); ok && n < math.MaxInt32 {

@@ -2,6 +2,7 @@ package connbench
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/netip"
 	"strings"
@@ -52,7 +53,15 @@ func (r *run) rates(ctx context.Context) (*RateAccuracy, error) {
 		return nil, err
 	}
 	r.doing("waiting until the windows of the rate are empty", 0)
-	if err := sleep(ctx, round+r.windows.Size); err != nil {
+	// Those that gave up during the ramp are still in the accept queue, and count. Who comes after them tells when they are through.
+	plan, err := r.ownPlan(1)
+	if err != nil {
+		return nil, err
+	}
+	if err = (&visits{}).visit(ctx, plan, 3*round, time.Now()); err == nil {
+		err = sleep(ctx, round+r.windows.Size)
+	}
+	if err != nil {
 		return nil, err
 	}
 	r.doing("measuring the rate", 0)
@@ -85,7 +94,6 @@ type visits struct {
 	admitted []time.Duration // when, since the beginning
 	refused  int             // closed without an answer
 	quickest time.Duration   // that one took that was not held
-	err      error           // why the clients could not go on
 }
 
 // comeAndGo lets clients connect, get an answer, and begin again, until it has lasted so long.
@@ -104,29 +112,32 @@ func (r *run) comeAndGo(ctx context.Context, lasting time.Duration, limit *Limit
 	defer cancel()
 	v := &visits{quickest: lasting}
 	start := time.Now()
+	// Each may wait for all others, one window each: none is to give up, because its place in the queue would count.
+	patience := r.o.Timeout + 2*rateClients*r.windows.Size
 	var all sync.WaitGroup
-	for range rateClients {
+	errs := make([]error, rateClients)
+	for i := range rateClients {
 		all.Go(func() {
-			for ctx.Err() == nil && v.visit(ctx, plan, r.o.Timeout, start) {
+			for ctx.Err() == nil && errs[i] == nil {
+				errs[i] = v.visit(ctx, plan, patience, start)
 			}
 		})
 	}
 	all.Wait()
-	return v, v.err
+	return v, errors.Join(errs...)
 }
 
-// visit is one connection. It returns false where the clients cannot go on.
-func (v *visits) visit(ctx context.Context, plan fleet.Plan, timeout time.Duration, start time.Time) bool {
+// visit is one connection. Its error says why clients cannot go on; that ctx ended is none.
+func (v *visits) visit(ctx context.Context, plan fleet.Plan, timeout time.Duration, start time.Time) error {
 	f, err := fleet.New(timeout)
-	if err == nil {
-		err = f.Add(ctx, plan)
+	if err != nil {
+		return err
+	}
+	if err = f.Add(ctx, plan); err != nil && ctx.Err() != nil {
+		err = nil
 	}
 	v.Lock()
 	defer v.Unlock()
-	if f == nil || err != nil && ctx.Err() == nil {
-		v.err = err
-		return false
-	}
 	records := f.Records()
 	for i := range records {
 		rec := &records[i]
@@ -138,7 +149,7 @@ func (v *visits) visit(ctx context.Context, plan fleet.Plan, timeout time.Durati
 			v.refused++
 		}
 	}
-	return f.Close() == nil
+	return errors.Join(err, f.Close())
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
