@@ -42,10 +42,9 @@ what lies between that and accepted it spent in the accept queue. The rest the b
 The bar beside a line is the time from the line before to this one, drawn to scale.
 
 Needs DESCRIBE on the cluster. Exit status: 0, or 1 when a broker did not answer or no broker knows such a connection.`,
-		Example: `  brokerlab connections timeline --bootstrap-server localhost:9092 --client-address 127.0.0.1 --limit 3
+		Example: `  brokerlab connections timeline --bootstrap-server localhost:9092 --client-address 10.0.0.7
   brokerlab connections timeline --bootstrap-server localhost:9092 --listener PLAINTEXT --limit 1
-  brokerlab connections timeline --bootstrap-server localhost:9092 127.0.0.1:9092-127.0.0.1:41234-0-0
-  brokerlab connections timeline --bootstrap-server localhost:9092 --client-address ::1 --format json`,
+  brokerlab connections timeline --bootstrap-server localhost:9092 --client-port 41234 --format json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, env, args) },
 	}

@@ -373,6 +373,13 @@ func nextPhrase(n *protocol.DescribeLimitsResponseNext) string {
 	return text
 }
 
+// nextOf is nextPhrase where it is clear that a limit is the address's own.
+func nextOf(n *protocol.DescribeLimitsResponseNext) string {
+	short := *n
+	short.Scope = ""
+	return nextPhrase(&short)
+}
+
 func addressRows(a *protocol.DescribeLimitsResponse) [][]string {
 	rows := [][]string{{"ADDRESS", "OPEN", "MAX", "RATE", "MAX RATE", "NEXT CONNECTION"}}
 	perSecond := &protocol.DescribeLimitsResponseLimit{Unit: "connections/s"}
@@ -388,7 +395,7 @@ func addressRows(a *protocol.DescribeLimitsResponse) [][]string {
 		if p.Rate != protocol.NoLimit {
 			rate = quantity(perSecond, p.InUseRate)
 		}
-		rows = append(rows, []string{shown(p.Address), strconv.FormatInt(p.Connections, 10), highest, rate, fastest, nextPhrase(&p.Next)})
+		rows = append(rows, []string{shown(p.Address), strconv.FormatInt(p.Connections, 10), highest, rate, fastest, nextOf(&p.Next)})
 	}
 	return rows
 }
