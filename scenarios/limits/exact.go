@@ -101,9 +101,9 @@ func kinds(findings []string) []string {
 	return all
 }
 
-// fits is how many connections an accept queue holds: one more than its backlog. The kernel looks whether there is room before it
+// queueHolds is how many connections an accept queue holds: one more than its backlog. The kernel looks whether there is room before it
 // adds one, and on each processor by itself, so that as many more can get in as there are other processors.
-func fits(backlog int64) int64 { return backlog + int64(runtime.NumCPU()) }
+func queueHolds(backlog int64) int64 { return backlog + int64(runtime.NumCPU()) }
 
 // judge tells what of an answer is not allowed.
 func (s *sight) judge(k *protocol.DescribeKernelResponse) []string {
@@ -115,8 +115,8 @@ func (s *sight) judge(k *protocol.DescribeKernelResponse) []string {
 			continue
 		}
 		established, queued, closing, listed = established+p.Gauge.Established, queued+p.AcceptQueue, closing+p.Closing, listed+p.Broker.Listed
-		room += p.Broker.Held + fits(p.Backlog)
-		if p.AcceptQueue > fits(p.Backlog) {
+		room += p.Broker.Held + queueHolds(p.Backlog)
+		if p.AcceptQueue > queueHolds(p.Backlog) {
 			broken = append(broken, fmt.Sprintf("accept queue of %s: %d with a backlog of %d", p.ListenerName, p.AcceptQueue, p.Backlog))
 		}
 		if p.Broker.Listed > int64(s.limit) {

@@ -126,17 +126,27 @@ func TestAMillionConnectionsLeaveNothing(t *testing.T) {
 // visit is one connection from an address of the loopback network. One in ten is over TLS, one in twenty authenticates, half of those
 // over TLS; every other is reset at its end, and some say nothing or stop in the middle.
 func visit(ctx context.Context, worker int, i int64) error {
-	target := churnPlain
+	target, s := churnPlain, speech{}
 	switch {
 	case i%20 == 5:
-		target = churnTLS
+		target, s = churnTLS, speech{tls: true}
 	case i%40 == 10:
-		target = churnSASL
+		target, s = churnSASL, speech{sasl: true}
 	case i%40 == 30:
-		target = churnSASLTLS
+		target, s = churnSASLTLS, speech{tls: true, sasl: true}
 	}
+	tcp, err := dialFrom(ctx, net.IPv4(127, 1, byte(worker), byte(1+i%250)), target)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tcp.Close() }()
+	return converse(tcp, s, i)
+}
+
+// dialFrom connects from an address of the loopback network.
+func dialFrom(ctx context.Context, from net.IP, target string) (net.Conn, error) {
 	d := net.Dialer{
-		LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(worker), byte(1+i%250))},
+		LocalAddr: &net.TCPAddr{IP: from},
 		Control: func(_, _ string, c syscall.RawConn) error {
 			var set error
 			return errors.Join(c.Control(func(fd uintptr) {
@@ -144,16 +154,14 @@ func visit(ctx context.Context, worker int, i int64) error {
 			}), set)
 		},
 	}
-	tcp, err := d.DialContext(ctx, "tcp", target)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tcp.Close() }()
-	return converse(tcp, target, i)
+	return d.DialContext(ctx, "tcp", target)
 }
 
+// speech is what a listener wants to hear.
+type speech struct{ tls, sasl bool }
+
 // converse is what the i-th connection says before it leaves.
-func converse(tcp net.Conn, target string, i int64) error {
+func converse(tcp net.Conn, s speech, i int64) error {
 	if i%2 == 0 {
 		if err := tcp.(*net.TCPConn).SetLinger(0); err != nil { //nolint:forcetypeassert // dialled as TCP
 			return err
@@ -166,13 +174,13 @@ func converse(tcp net.Conn, target string, i int64) error {
 		return err
 	}
 	conn := tcp
-	if target == churnTLS || target == churnSASLTLS {
+	if s.tls {
 		conn = tls.Client(tcp, &tls.Config{InsecureSkipVerify: true})
 	}
-	if err := ask(conn, []byte{0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff}); err != nil { // ApiVersions
+	if err := ask(conn, apiVersions()); err != nil {
 		return err
 	}
-	if target != churnSASL && target != churnSASLTLS {
+	if !s.sasl {
 		return nil
 	}
 	if i%60 == 10 { // leaves in the middle
@@ -185,6 +193,9 @@ func converse(tcp net.Conn, target string, i int64) error {
 	const token = "\x00alice\x00secret"
 	return ask(conn, append([]byte{0, 36, 0, 1, 0, 0, 0, 3, 0xff, 0xff, 0, 0, 0, byte(len(token))}, token...))
 }
+
+// apiVersions is an ApiVersions request without a client id.
+func apiVersions() []byte { return []byte{0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff} }
 
 // ask sends a request and reads its answer.
 func ask(conn net.Conn, request []byte) error {
