@@ -35,7 +35,7 @@ func describeConfigs(q *call, req *kmsg.DescribeConfigsRequest) {
 			continue
 		}
 		switch r.ResourceType {
-		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics:
+		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig:
 			ask.Resources = append(ask.Resources, *r)
 			places = append(places, i)
 		default:
@@ -90,13 +90,8 @@ func (s *Server) complete(out *kmsg.DescribeConfigsResponseResource, req *kmsg.D
 	case out.ErrorCode != 0:
 	case out.ResourceType == kmsg.ConfigResourceTypeTopic:
 		out.Configs = s.topicConfigs().describe(out.Configs, asked.ConfigNames, req.IncludeSynonyms, req.IncludeDocumentation)
-	case out.ResourceType == kmsg.ConfigResourceTypeGroupConfig:
-		out.Configs = s.groupConfigs().describe(out.Configs, asked.ConfigNames, req.IncludeSynonyms, req.IncludeDocumentation)
 	default:
-		for i := range out.Configs {
-			out.Configs[i].ReadOnly = false // clients' metrics have none that could not be altered
-			completeSynonyms(&out.Configs[i], req.IncludeSynonyms)
-		}
+		out.Configs = s.groupConfigs().describe(out.Configs, asked.ConfigNames, req.IncludeSynonyms, req.IncludeDocumentation)
 	}
 }
 
@@ -114,7 +109,7 @@ func completeSynonyms(c *kmsg.DescribeConfigsResponseResourceConfig, asked bool)
 	c.ConfigSynonyms = append([]kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{own}, c.ConfigSynonyms...)
 }
 
-// describeResource describes what the front door answers for: brokers and their loggers.
+// describeResource describes what the front door answers for: brokers, their loggers, and subscriptions to clients' metrics.
 func (q *call) describeResource(req *kmsg.DescribeConfigsRequest, r *kmsg.DescribeConfigsRequestResource) kmsg.DescribeConfigsResponseResource {
 	out := kmsg.NewDescribeConfigsResponseResource()
 	out.ResourceType, out.ResourceName = r.ResourceType, r.ResourceName
@@ -130,6 +125,8 @@ func (q *call) describeResource(req *kmsg.DescribeConfigsRequest, r *kmsg.Descri
 			}
 		}
 		out.Configs = q.server.brokerConfigs().describe(r, req.IncludeSynonyms, req.IncludeDocumentation)
+	case kmsg.ConfigResourceTypeClientMetrics:
+		q.server.describeSubscription(&out, r, req.IncludeSynonyms, req.IncludeDocumentation)
 	case kmsg.ConfigResourceTypeBrokerLogger:
 		if r.ResourceName == "" {
 			return refuse("Broker id must not be empty")

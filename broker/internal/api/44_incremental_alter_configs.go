@@ -10,7 +10,9 @@ import (
 // Versions: 0-1.
 // Needs: ALTER_CONFIGS on CLUSTER (brokers, loggers, client metrics), on each TOPIC, on each GROUP.
 // Differs from Kafka: what a listener obeys (mechanisms, users, client certificates, lifetimes) acts at once, where Kafka
-// waits for a restart; so what it could not obey is refused; there are no loggers whose level could be set.
+// waits for a restart; so what it could not obey is refused; there are no loggers whose level could be set. Subscriptions to
+// clients' metrics are kept, and no client is asked for metrics. What is appended to a topic's list that is not set does not begin with the
+// default.
 func incrementalAlterConfigs(q *call, req *kmsg.IncrementalAlterConfigsRequest) {
 	a := alteration{call: q, validateOnly: req.ValidateOnly}
 	for i := range req.Resources {

@@ -107,8 +107,10 @@ func (a *alteration) admit() []int {
 			continue
 		}
 		switch r.kind {
-		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics:
+		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig:
 			passed = append(passed, i)
+		case kmsg.ConfigResourceTypeClientMetrics:
+			a.alterSubscription(r)
 		case kmsg.ConfigResourceTypeBroker:
 			a.alterBroker(r)
 		case kmsg.ConfigResourceTypeBrokerLogger:
@@ -247,7 +249,7 @@ func acts(name string) bool {
 	}
 	switch known.Name {
 	case dynamicconfig.MaxConnections, dynamicconfig.ConnectionRate, dynamicconfig.MaxPerIP, dynamicconfig.PerIPOverrides, dynamicconfig.MaxSSL,
-		threadsConfig, "num.network.threads", "listeners", "listener.security.protocol.map", "ssl.client.auth", "ssl.enabled.protocols", "ssl.cipher.suites",
+		"client.config.max.bytes", threadsConfig, "num.network.threads", "listeners", "listener.security.protocol.map", "ssl.client.auth", "ssl.enabled.protocols", "ssl.cipher.suites",
 		"ssl.principal.mapping.rules", "sasl.enabled.mechanisms", "sasl.jaas.config", "connections.max.reauth.ms":
 		return true
 	}

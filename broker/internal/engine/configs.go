@@ -234,77 +234,6 @@ func admitDescribeConfigs(_ *Engine, req *kmsg.DescribeConfigsRequest) (passage,
 	}}, nil
 }
 
-// admitAlterConfigs checks names and values of topics' and groups' configs, which the data plane takes on trust.
-func admitAlterConfigs(e *Engine, req *kmsg.AlterConfigsRequest) (passage, error) {
-	out := *req
-	out.Resources = make([]kmsg.AlterConfigsRequestResource, 0, len(req.Resources))
-	refused := map[int]kmsg.AlterConfigsResponseResource{}
-	for i := range req.Resources {
-		r := &req.Resources[i]
-		rules, kind, v := resourceRules(r.ResourceType, r.ResourceName)
-		for j := 0; j < len(r.Configs) && v.err == nil; j++ {
-			if why := checkConfig(rules, kind, r.Configs[j].Name, r.Configs[j].Value); why != "" {
-				v = verdict{kerr.InvalidConfig, why}
-			}
-		}
-		if v.err == nil {
-			out.Resources = append(out.Resources, *r)
-			continue
-		}
-		no := kmsg.NewAlterConfigsResponseResource()
-		no.ResourceType, no.ResourceName = r.ResourceType, r.ResourceName
-		no.ErrorCode, no.ErrorMessage = v.err.Code, &v.why
-		refused[i] = no
-	}
-	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
-		r, _ := resp.(*kmsg.AlterConfigsResponse)
-		r.Resources = interleave(len(req.Resources), refused, r.Resources)
-		for i := range r.Resources {
-			e.policies.forget(r.Resources[i].ResourceName)
-		}
-		return r, nil
-	}}, nil
-}
-
-// admitIncrementalAlterConfigs is [admitAlterConfigs] for the newer API. A deletion needs a known name only.
-func admitIncrementalAlterConfigs(e *Engine, req *kmsg.IncrementalAlterConfigsRequest) (passage, error) {
-	out := *req
-	out.Resources = make([]kmsg.IncrementalAlterConfigsRequestResource, 0, len(req.Resources))
-	refused := map[int]kmsg.IncrementalAlterConfigsResponseResource{}
-	for i := range req.Resources {
-		r := &req.Resources[i]
-		rules, kind, v := resourceRules(r.ResourceType, r.ResourceName)
-		for j := 0; j < len(r.Configs) && v.err == nil; j++ {
-			c := &r.Configs[j]
-			if _, known := rules[c.Name]; known && c.Op == kmsg.IncrementalAlterConfigOpDelete {
-				continue
-			}
-			if why := checkConfig(rules, kind, c.Name, c.Value); why != "" {
-				v = verdict{kerr.InvalidConfig, why}
-			}
-		}
-		if v.err == nil {
-			out.Resources = append(out.Resources, *r)
-			continue
-		}
-		no := kmsg.NewIncrementalAlterConfigsResponseResource()
-		no.ResourceType, no.ResourceName = r.ResourceType, r.ResourceName
-		no.ErrorCode, no.ErrorMessage = v.err.Code, &v.why
-		refused[i] = no
-	}
-	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
-		r, _ := resp.(*kmsg.IncrementalAlterConfigsResponse)
-		r.Resources = interleave(len(req.Resources), refused, r.Resources)
-		for i := range r.Resources {
-			e.policies.forget(r.Resources[i].ResourceName)
-		}
-		if err := e.groups.alter(req, r); err != nil {
-			return nil, fmt.Errorf("keep group configs: %w", err)
-		}
-		return r, nil
-	}}, nil
-}
-
 // interleave puts n answers in the order of their questions: those refused at their places, the others between them.
 func interleave[T any](n int, refused map[int]T, others []T) []T {
 	out := make([]T, 0, n)
@@ -316,24 +245,4 @@ func interleave[T any](n int, refused map[int]T, others []T) []T {
 		}
 	}
 	return out
-}
-
-// resourceRules are the rules for a kind of resource whose configs the data plane keeps.
-func resourceRules(t kmsg.ConfigResourceType, name string) (map[string]configRule, string, verdict) {
-	switch t {
-	case kmsg.ConfigResourceTypeTopic:
-		return topicConfigRules(), "topic", named("topic", name)
-	case kmsg.ConfigResourceTypeGroupConfig:
-		return groupConfigRules(), "group", named("group", name)
-	default:
-		return nil, "", verdict{kerr.InvalidRequest, fmt.Sprintf("Unhandled resource type %d", t)}
-	}
-}
-
-// named refuses configs of all topics or groups, which there are none of.
-func named(kind, name string) verdict {
-	if name == "" {
-		return verdict{kerr.InvalidRequest, fmt.Sprintf("Default %s resources are not allowed.", kind)}
-	}
-	return verdict{}
 }
