@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -17,20 +18,21 @@ type Authorizer struct {
 	AllowEveryone bool                // allow.everyone.if.no.acl.found: what no rule at all is about, whoever it is for
 }
 
-// ParseSuperUsers reads the property super.users: Type:name entries between semicolons.
+// ParseSuperUsers reads the property super.users: Type:name entries between semicolons. The error has all that are none.
 func ParseSuperUsers(text string) (map[string]struct{}, error) {
 	users := map[string]struct{}{}
+	var errs []error
 	for entry := range strings.SplitSeq(text, ";") {
 		entry = strings.TrimSpace(entry)
 		if entry == "" {
 			continue
 		}
 		if _, _, ok := SplitPrincipal(entry); !ok {
-			return nil, fmt.Errorf("expected a string in format principalType:principalName but got %s", entry)
+			errs = append(errs, fmt.Errorf("expected a string in format principalType:principalName but got %s", entry))
 		}
 		users[entry] = struct{}{}
 	}
-	return users, nil
+	return users, errors.Join(errs...)
 }
 
 // Authorize answers one question. It does not allocate.

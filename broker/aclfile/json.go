@@ -79,11 +79,13 @@ func encode(w io.Writer, v any, indent string) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := w.Write(printable(b.Bytes()))
+	_, err := w.Write(EscapeJSON(b.Bytes()))
 	return err
 }
 
-func printable(doc []byte) []byte {
+// EscapeJSON escapes what is beyond ASCII and not printable: encoding/json leaves it as it is, and there are control characters
+// among it that a terminal obeys. In a document it can only be inside of a string.
+func EscapeJSON(doc []byte) []byte {
 	steers := func(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }
 	if bytes.IndexFunc(doc, steers) < 0 {
 		return doc

@@ -372,5 +372,5 @@ func quoted(text string) string {
 	if err := e.Encode(text); err != nil {
 		return `""`
 	}
-	return string(printable(bytes.TrimSpace(b.Bytes())))
+	return string(EscapeJSON(bytes.TrimSpace(b.Bytes())))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
+	"github.com/brokerlab/brokerlab/broker"
 	"github.com/brokerlab/brokerlab/broker/acl"
 	"github.com/brokerlab/brokerlab/netlab/topology"
 )
@@ -76,7 +77,7 @@ func TestProbesShowWhatKafkaDecides(t *testing.T) {
 					rules = append(rules, acl.Binding{Pattern: pattern, Principal: "User:alice", Host: "*", Operation: acl.All, Permission: acl.Allow})
 				}
 				book := &Book{Rules: rules, Node: &topology.Node{}}
-				if err := book.configure(map[string]string{"authorizer.class.name": standardAuthorizer, "super.users": anonymous}); err != nil {
+				if err := book.configure(map[string]string{"authorizer.class.name": broker.StandardAuthorizer, "super.users": anonymous}); err != nil {
 					t.Fatal(err)
 				}
 				if err := book.seedRules(t.Context(), client); err != nil {

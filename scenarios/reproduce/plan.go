@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/brokerlab/brokerlab/broker"
 	"github.com/brokerlab/brokerlab/broker/acl"
 	"github.com/brokerlab/brokerlab/netlab/topology"
 )
@@ -139,8 +140,6 @@ func (p *planner) note(format string, args ...any) {
 	p.setup.Notes = append(p.setup.Notes, fmt.Sprintf(format, args...))
 }
 
-const standardAuthorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-
 // config takes over the properties that decide about access, and no others: key stores, passwords and folders are the lab's own.
 func (p *planner) config() {
 	kept := regexp.MustCompile(`^(listener\.name\.[^.]+\.)?(ssl\.client\.auth|ssl\.principal\.mapping\.rules|sasl\.enabled\.mechanisms)$|` +
@@ -151,14 +150,14 @@ func (p *planner) config() {
 		}
 	}
 	switch class := strings.TrimSpace(p.source.Properties["authorizer.class.name"]); class {
-	case standardAuthorizer, "":
+	case broker.StandardAuthorizer, "":
 		if class == "" {
 			p.note("the properties name no authorizer.class.name: the lab has Kafka's StandardAuthorizer")
 		}
 	default:
 		p.note("authorizer.class.name is %s: the lab has Kafka's StandardAuthorizer", class)
 	}
-	p.setup.Config["authorizer.class.name"] = standardAuthorizer
+	p.setup.Config["authorizer.class.name"] = broker.StandardAuthorizer
 	for key, value := range p.setup.Config {
 		if !strings.HasSuffix(key, "sasl.enabled.mechanisms") {
 			continue

@@ -12,16 +12,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
+	"github.com/brokerlab/brokerlab/broker"
 	"github.com/brokerlab/brokerlab/broker/acl"
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
 )
 
-// StandardAuthorizer is the class name of Kafka's authorizer.
-const StandardAuthorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-
 // Authorizer makes the broker ask its rules. The stage's own client, who is anonymous, is a super user.
 func Authorizer() Option {
-	return Broker("authorizer.class.name="+StandardAuthorizer, "super.users="+Anonymous)
+	return Broker("authorizer.class.name="+broker.StandardAuthorizer, "super.users="+Anonymous)
 }
 
 // Rule reads a rule as specs write it, such as

@@ -92,6 +92,13 @@ func TestDiffFindsEveryDecisionThatChanges(t *testing.T) {
 		}
 		before, after := a.Authorizer(), b.Authorizer()
 		for _, c := range changes {
+			if c.Resource.Name == AtLeastOne {
+				was, is := before.AuthorizeByType(c.Principal, c.Witness, acl.Write, acl.Topic), after.AuthorizeByType(c.Principal, c.Witness, acl.Write, acl.Topic)
+				if was == is || is != (len(c.Allowed) == 1) {
+					t.Fatalf("seed %d: %+v: it was %t and is %t", seed, c, was, is)
+				}
+				continue
+			}
 			for _, op := range append(slices.Clone(c.Allowed), c.Denied...) {
 				q := acl.Query{Principal: c.Principal, Client: c.Witness, Operation: op, Type: c.Resource.Type, Name: c.Resource.Name}
 				if was, is := before.Authorize(q), after.Authorize(q); was == is || is != slices.Contains(c.Allowed, op) {
@@ -101,6 +108,12 @@ func TestDiffFindsEveryDecisionThatChanges(t *testing.T) {
 		}
 		for range 1000 {
 			q := w.query()
+			was, is := before.AuthorizeByType(q.Principal, q.Client, acl.Write, acl.Topic), after.AuthorizeByType(q.Principal, q.Client, acl.Write, acl.Topic)
+			if was != is && !slices.ContainsFunc(changes, func(c Change) bool {
+				return c.Resource.Name == AtLeastOne && (c.Principal == q.Principal || c.Principal == SomebodyElse) && inside(c.Ranges, q.Client) && is == (len(c.Allowed) == 1)
+			}) {
+				t.Fatalf("seed %d: whether %s may write to a topic from %s changes, which is in none of %d changes\na: %v\nb: %v", seed, q.Principal, q.Client, len(changes), a.Rules, b.Rules)
+			}
 			if before.Authorize(q) == after.Authorize(q) {
 				continue
 			}
@@ -111,10 +124,31 @@ func TestDiffFindsEveryDecisionThatChanges(t *testing.T) {
 	}
 }
 
+// With allow.everyone.if.no.acl.found a topic that no rule is about may be written to, but is not one that Kafka finds.
+func TestDiffTellsOfIdempotentProducersWhoseTopicsStayTheSame(t *testing.T) {
+	t.Parallel()
+	rule := func(topic, principal string, permission acl.Permission) acl.Binding {
+		return acl.Binding{
+			Pattern: acl.Pattern{Type: acl.Topic, Name: topic, Kind: acl.Literal}, Principal: principal, Host: "*", Operation: acl.All, Permission: permission,
+		}
+	}
+	a := &Policy{Rules: []acl.Binding{rule("hardcode", "User:b", acl.Deny), rule("orders", acl.Everybody, acl.Allow)}, AllowEveryone: true}
+	b := &Policy{Rules: a.Rules[:1], AllowEveryone: true}
+	changes, err := Diff(a, b, nil)
+	if err != nil || len(changes) == 0 {
+		t.Fatalf("Diff = %+v, %v, want a change", changes, err)
+	}
+	for _, c := range changes {
+		if c.Resource.Name != AtLeastOne || !slices.Equal(c.Denied, []acl.Operation{acl.Write}) || len(c.Ranges) != 2 {
+			t.Errorf("Diff has %+v, want only that nobody finds a topic to write to any more, from everywhere", c)
+		}
+	}
+}
+
 // tells whether a change is about a query.
 func tells(c Change, q acl.Query, b *book) bool {
 	ops := append(slices.Clone(c.Allowed), c.Denied...)
-	if c.Resource.Type != q.Type || !slices.Contains(ops, q.Operation) || !inside(c.Ranges, q.Client) {
+	if c.Resource.Name == AtLeastOne || c.Resource.Type != q.Type || !slices.Contains(ops, q.Operation) || !inside(c.Ranges, q.Client) {
 		return false
 	}
 	who := c.Principal == q.Principal || c.Principal == SomebodyElse

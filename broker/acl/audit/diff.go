@@ -17,7 +17,7 @@ type Change struct {
 	Witness   netip.Addr      // one address of the ranges
 	Allowed   []acl.Operation // denied before, allowed now
 	Denied    []acl.Operation // allowed before, denied now
-	Before    acl.Reason      // of the first of those operations, from the witness
+	Before    acl.Reason      // of the first of those operations, from the witness; none of [AtLeastOne]
 	After     acl.Reason
 }
 
@@ -28,6 +28,7 @@ var ErrTooMany = errors.New("the rules have too many classes of principals, reso
 const mostDecisions = 50_000_000
 
 // Diff lists the decisions that change from a to b, all of them: a rule that is written anew but decides the same is no change.
+// Those about no topic but [AtLeastOne] come last.
 // tell, if not nil, hears how many of how many resources are done.
 func Diff(a, b *Policy, tell func(done, of int)) ([]Change, error) {
 	d := differ{book: newBook(a, b), a: a, b: b, before: a.Authorizer(), after: b.Authorizer(), touched: touched(a, b)}
@@ -54,6 +55,9 @@ func Diff(a, b *Policy, tell func(done, of int)) ([]Change, error) {
 				return nil, err
 			}
 		}
+	}
+	if err := d.anyTopic(); err != nil {
+		return nil, err
 	}
 	return d.changes, nil
 }

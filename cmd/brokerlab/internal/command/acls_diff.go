@@ -25,7 +25,8 @@ func newACLsDiff(env Env) *cobra.Command {
 		Short: "Say which decisions change between two sets of rules",
 		Long: `Say which decisions change from one set of rules to another: not which rules differ, but who is allowed or denied what now
 and was not before, from where, with one address as a witness. Rules that are written anew but decide the same, such as folded
-ones, are no difference. The answer is complete: it holds for every address, every name and every principal.
+ones, are no difference. The answer is complete: it holds for every address, every name and every principal. "TOPIC (at least
+one)" is what an idempotent producer needs, unless a rule about the cluster lets it be one: some topic that it may write to.
 
 BEFORE and AFTER are files in any format that acls import reads. With --bootstrap-server the cluster's rules are BEFORE, and
 only AFTER is given. Super users and allow.everyone.if.no.acl.found are the same for both.
@@ -106,18 +107,22 @@ type jsonDecision struct {
 	ResourceName string   `json:"resourceName"`
 	StandsFor    string   `json:"standsFor,omitempty"` // the pattern of the other names that it stands for
 	From         []string `json:"from"`
-	Witness      string   `json:"witness"` // as Kafka prints it
-	Allowed      []string `json:"allowed"` // now
-	Denied       []string `json:"denied"`  // now
-	Before       string   `json:"before"`  // the rule, as Kafka's authorizer logs it
-	After        string   `json:"after"`
+	Witness      string   `json:"witness"`          // as Kafka prints it
+	Allowed      []string `json:"allowed"`          // now
+	Denied       []string `json:"denied"`           // now
+	Before       string   `json:"before,omitempty"` // the rule, as Kafka's authorizer logs it; none of a topic "(at least one)"
+	After        string   `json:"after,omitempty"`
 }
 
 func changeRow(c audit.Change) jsonDecision {
-	return jsonDecision{
+	row := jsonDecision{
 		Principal: c.Principal, ResourceType: c.Resource.Type.String(), ResourceName: c.Resource.Name, StandsFor: c.Resource.Others, From: rangeTexts(c.Ranges),
-		Witness: acl.HostText(c.Witness), Allowed: operationNames(c.Allowed), Denied: operationNames(c.Denied), Before: c.Before.String(), After: c.After.String(),
+		Witness: acl.HostText(c.Witness), Allowed: operationNames(c.Allowed), Denied: operationNames(c.Denied),
 	}
+	if c.Resource.Name != audit.AtLeastOne {
+		row.Before, row.After = c.Before.String(), c.After.String()
+	}
+	return row
 }
 
 func rangeTexts(ranges []audit.Range) []string {
@@ -174,7 +179,7 @@ func printChanges(w io.Writer, changes []audit.Change) error {
 			{"was", decidedBy(c.Before)},
 			{"is", decidedBy(c.After)},
 		} {
-			if row[1] == "" {
+			if row[1] == "" || c.Resource.Name == audit.AtLeastOne && (row[0] == "was" || row[0] == "is") {
 				continue
 			}
 			if err := printHanging(w, "  "+pad(row[0], 13), row[1]); err != nil {

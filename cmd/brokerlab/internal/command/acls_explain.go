@@ -105,6 +105,9 @@ func (o *explainOptions) run(ctx context.Context, env Env) error {
 		case o.format == formatJSON:
 		case single:
 			err = printExplanation(env.Stdout, q, e)
+			if err == nil && !e.Allowed && o.servers != "" && o.properties+o.superUsers == "" && !o.allowEveryone {
+				err = printUnknowns(env.Stdout)
+			}
 		default:
 			err = printVerdict(env.Stdout, q, e)
 		}
@@ -123,6 +126,15 @@ func (o *explainOptions) run(ctx context.Context, env Env) error {
 		return &ExitError{Code: 1}
 	}
 	return err
+}
+
+// printUnknowns says what a cluster does not tell: these configs are the brokers' own, and hidden by DescribeConfigs.
+func printUnknowns(w io.Writer) error {
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return printHanging(w, pad("note", 11), "no broker tells who its super users are, nor whether it allows what no rule is about: say so with "+
+		"--properties, or with --super-users and --allow-everyone")
 }
 
 // query is the question of the command line.

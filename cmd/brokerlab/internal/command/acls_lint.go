@@ -47,6 +47,7 @@ Exit status: 0 nothing found, 1 something found, 2 the rules cannot be read.`,
 // jsonFinding is a finding of --format json.
 type jsonFinding struct {
 	Code    string `json:"code"`
+	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"` // of the file
 	Rule    aclRow `json:"rule"`
 	Text    string `json:"text"`
@@ -69,7 +70,7 @@ func (o *aclsLintOptions) run(ctx context.Context, env Env) error {
 	if o.format == formatJSON {
 		rows := make([]jsonFinding, len(findings))
 		for i, f := range findings {
-			rows[i] = jsonFinding{string(f.Code), l.entries[f.Rule].Line, aclRowOf(l.rules[f.Rule]), f.Text, f.Instead}
+			rows[i] = jsonFinding{string(f.Code), l.file(f.Rule), l.entries[f.Rule].Line, aclRowOf(l.rules[f.Rule]), f.Text, f.Instead}
 		}
 		err = printJSON(env.Stdout, rows)
 	} else {
@@ -97,9 +98,9 @@ func listensOnBothFamilies(path string) bool {
 
 func printFindings(w io.Writer, l *loadedACLs, findings []audit.Finding) error {
 	for _, f := range findings {
-		where := ""
-		if line := l.entries[f.Rule].Line; line > 0 {
-			where = fmt.Sprintf("%d: ", line)
+		where := l.place(f.Rule)
+		if where != "" {
+			where += ": "
 		}
 		if err := printHanging(w, "", where+ruleText(l.rules[f.Rule])); err != nil {
 			return err

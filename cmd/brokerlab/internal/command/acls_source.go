@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -55,9 +56,39 @@ type loadedACLs struct {
 	from          string // the files, or the servers
 	rules         []acl.Binding
 	entries       []aclfile.Entry // with the lines of the rules that files have
+	files         []fileStart     // of which file they are
 	superUsers    map[string]struct{}
 	allowEveryone bool
 	mapping       *admin.PrincipalRules
+}
+
+// fileStart is a file and which entry is its first.
+type fileStart struct {
+	name  string
+	first int
+}
+
+// place is where a rule stands, as file:line, or only the line where one file is all there is; "" for those of a cluster.
+func (l *loadedACLs) place(rule int) string {
+	line := l.entries[rule].Line
+	switch {
+	case line == 0:
+		return ""
+	case len(l.files) == 1:
+		return strconv.Itoa(line)
+	}
+	return l.file(rule) + ":" + strconv.Itoa(line)
+}
+
+// file is the file of a rule; "" for those of a cluster.
+func (l *loadedACLs) file(rule int) string {
+	name := ""
+	for _, f := range l.files {
+		if f.first <= rule {
+			name = f.name
+		}
+	}
+	return name
 }
 
 func (l *loadedACLs) authorizer() *acl.Authorizer {
@@ -94,6 +125,7 @@ func (s *aclSource) load(ctx context.Context, env Env) (*loadedACLs, error) {
 	for _, file := range s.files {
 		entries, err := readACLFile(env, file, s.from)
 		errs = append(errs, err)
+		l.files = append(l.files, fileStart{file, len(l.entries)})
 		l.entries = append(l.entries, entries...)
 	}
 	if err := errors.Join(errs...); err != nil {

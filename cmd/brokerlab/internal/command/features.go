@@ -111,6 +111,9 @@ func (o *featuresOptions) runFeatures(c *cobra.Command, env Env, f func(context.
 		cl.kgo.Close()
 	}
 	if err != nil {
+		if err.Error() == "unknown broker" { // kgo's, which has no name
+			return toolError(env, fmt.Sprintf("there is no broker %d", o.node))
+		}
 		if e, ok := errors.AsType[*javaExceptionError](err); ok {
 			return toolError(env, e.class+": "+e.text)
 		}

@@ -1,18 +1,16 @@
 package command
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/brokerlab/brokerlab/broker/aclfile"
 )
 
 // format is the value of --format.
@@ -63,30 +61,10 @@ func encodeJSON(w io.Writer, v any, indent string) error {
 type jsonWriter struct{ w io.Writer }
 
 func (j jsonWriter) Write(doc []byte) (int, error) {
-	if _, err := j.w.Write(escapeJSON(doc)); err != nil {
+	if _, err := j.w.Write(aclfile.EscapeJSON(doc)); err != nil {
 		return 0, err
 	}
 	return len(doc), nil
-}
-
-// escapeJSON escapes what is beyond ASCII and not printable: encoding/json leaves it as it is, and there are control
-// characters among it that a terminal obeys. In a document it can only be inside of a string.
-func escapeJSON(doc []byte) []byte {
-	steers := func(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }
-	if bytes.IndexFunc(doc, steers) < 0 {
-		return doc
-	}
-	var out []byte
-	for _, r := range string(doc) {
-		if !steers(r) {
-			out = utf8.AppendRune(out, r)
-			continue
-		}
-		for _, unit := range utf16.Encode([]rune{r}) {
-			out = fmt.Appendf(out, `\u%04x`, unit)
-		}
-	}
-	return out
 }
 
 // plural is a number of things.
