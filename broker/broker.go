@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
+	"github.com/brokerlab/brokerlab/broker/configpush"
 	"github.com/brokerlab/brokerlab/broker/feature"
 	"github.com/brokerlab/brokerlab/broker/internal/api"
 	"github.com/brokerlab/brokerlab/broker/internal/dynamicconfig"
@@ -46,6 +47,7 @@ type Broker struct {
 	meta    *metadata.Store
 	engine  *engine.Engine
 	network *network.Server
+	policy  configpush.Policy // nil without client.config.policy.class.name
 	api     *api.Server
 	handler late
 	metrics *metricsServer // nil without metrics.listener
@@ -204,7 +206,14 @@ func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 	if b.cfg.ListClientConnectionsKey != 0 {
 		keys.ListClientConnections = b.cfg.ListClientConnectionsKey
 	}
+	if b.cfg.PushConfigKey != 0 {
+		keys.PushConfig = b.cfg.PushConfigKey
+	}
 	if err := api.CheckKeys(keys); err != nil {
+		return err
+	}
+	var err error
+	if b.policy, err = b.openPolicy(); err != nil {
 		return err
 	}
 	b.sasl = b.authenticator()
@@ -212,6 +221,7 @@ func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 		NodeID: b.cfg.NodeID, ClusterID: cluster, Rack: b.cfg.Rack,
 		Engine: b.engine, Metadata: b.meta, SASL: b.sasl,
 		Connections: b.network.Connections, Closed: b.network.ClosedConnections, Counts: b.network.Counts, AcceptQueue: b.network.AcceptQueue, Limits: b.quota, Unsent: b.network.Unsent, Log: b.log,
+		ConfigPolicy: b.policy, ConfigPolicyTimeout: b.cfg.ConfigPolicyTimeout,
 		Workers: b.cfg.NumIOThreads, FailedAuthDelay: b.cfg.FailedAuthDelay,
 		AutoCreateTopics: b.cfg.AutoCreateTopics, NumPartitions: b.cfg.NumPartitions,
 		OwnAPIs: b.cfg.APIsEnabled, Keys: keys,
@@ -226,13 +236,13 @@ func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 	}
 	b.api = api.New(ctx, options)
 	b.handler.handler.Store(b.api)
-	if err := b.listenAll(); err != nil { //nolint:contextcheck // binding waits for nothing
-		return err
+	b.observe()
+	if unbound := b.listenAll(); unbound != nil { //nolint:contextcheck // binding waits for nothing
+		return unbound
 	}
 	if b.cfg.MetricsListener == "" {
 		return nil
 	}
-	var err error
 	b.metrics, err = listenMetrics(ctx, b.cfg.MetricsListener, b)
 	return err
 }
@@ -275,6 +285,7 @@ func (b *Broker) listenAll() error {
 		}
 	}
 	at.limit(api.Alteration{}, b.cfg.Properties)
+	at.values = b.cfg.Properties
 	at.commit()()
 	b.api.Start()
 	return nil
@@ -419,6 +430,7 @@ func (b *Broker) close(ctx context.Context) error {
 	if b.api != nil {
 		b.api.Close()
 	}
+	errs = append(errs, b.closePolicy())
 	if b.engine != nil {
 		errs = append(errs, b.engine.Close())
 	}

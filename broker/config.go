@@ -63,6 +63,9 @@ type Config struct {
 	StoreWatch               time.Duration // 0: files of stores are not watched
 	APIsEnabled              bool
 	ListClientConnectionsKey int16
+	PushConfigKey            int16
+	ConfigPolicy             string        // client.config.policy.class.name; empty: PushConfig is not served
+	ConfigPolicyTimeout      time.Duration // 0: the default
 
 	Properties map[string]string // every key as given, overrides applied
 	Ignored    []string          // keys of Kafka that have no use here, sorted
@@ -188,10 +191,9 @@ func (c *Config) apply(l *loading, p properties) {
 	if c.StoreWatch = time.Duration(p.StoreWatch) * time.Millisecond; p.StoreWatch < 0 {
 		l.problem("brokerlab.ssl.store.watch.ms", "%d must not be negative; 0 is never", p.StoreWatch)
 	}
-	if p.ListClientConnectionsKey < 1 || p.ListClientConnectionsKey > 1<<15-1 {
-		l.problem("list.client.connections.api.key", "%d is no API key (allowed: 1 to 32767)", p.ListClientConnectionsKey)
-	}
-	c.ListClientConnectionsKey = int16(p.ListClientConnectionsKey)
+	c.ListClientConnectionsKey = l.apiKey("list.client.connections.api.key", p.ListClientConnectionsKey)
+	c.PushConfigKey = l.apiKey("push.config.api.key", p.PushConfigKey)
+	c.configPush(l, p)
 }
 
 // loading is one run of [LoadConfig]: the settings, and what was found about
@@ -226,6 +228,14 @@ func (l *loading) warn(key, format string, args ...any) {
 		e.Where = s.where
 	}
 	l.warnings = append(l.warnings, e.Error())
+}
+
+// apiKey is a key that a proposal's API is moved to.
+func (l *loading) apiKey(name string, key int32) int16 {
+	if key < 1 || key > 1<<15-1 {
+		l.problem(name, "%d is no API key (allowed: 1 to 32767)", key)
+	}
+	return int16(key)
 }
 
 // joined is all problems in order of line, each said once.

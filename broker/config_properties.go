@@ -113,6 +113,21 @@ type properties struct {
 	StoreWatch int64 `property:"brokerlab.ssl.store.watch.ms" default:"0"`
 	// APIsEnabled serves brokerlab's own requests (keys from 10001 on) beside Kafka's.
 	APIsEnabled bool `property:"brokerlab.apis.enable" default:"true"`
+	// ConfigPolicy is what is done with the configurations that clients push (KIP-1324): log writes each to the broker's
+	// log, store keeps the latest of each client, and a program with a broker of its own may have others. Without it the
+	// request is not there.
+	ConfigPolicy string `property:"client.config.policy.class.name"`
+	// ConfigMaxBytes is how many bytes of keys and values a client may push; a larger push is refused before the policy
+	// sees it.
+	ConfigMaxBytes int `property:"client.config.max.bytes"`
+	// ConfigPolicyTimeout is how many milliseconds a client that has pushed waits for the policy, then it is answered that
+	// the push failed. Four pushes are processed at a time; others wait in a queue, and this time includes that.
+	ConfigPolicyTimeout int32 `property:"client.config.policy.timeout.ms" default:"5000"`
+	// ConfigStoreMax is how many clients the policy store keeps; one more takes the place of the one that has not pushed
+	// for longest.
+	ConfigStoreMax int32 `property:"client.config.store.max.instances" default:"10000"`
+	// PushConfigKey is the API key of KIP-1324's PushConfig, to which Kafka has given no number yet.
+	PushConfigKey int32 `property:"push.config.api.key" default:"95"`
 	// ListClientConnectionsKey is the API key of KIP-1329's ListClientConnections. Kafka has
 	// since given 93 to another request.
 	ListClientConnectionsKey int32 `property:"list.client.connections.api.key" default:"93"`

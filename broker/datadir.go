@@ -57,7 +57,7 @@ func onlyOurs(path string) error {
 	}
 	for _, e := range entries {
 		switch e.Name() {
-		case metaFile, ".lock", "data", "metadata", "lost+found":
+		case metaFile, ".lock", "data", "metadata", policyDir, "lost+found":
 		default:
 			return fmt.Errorf("log directory %s holds %s, which is not brokerlab's (is it a Kafka's?): give log.dirs a directory of its own",
 				path, strconv.Quote(e.Name()))

@@ -38,6 +38,9 @@ type reconfiguration struct {
 	overrides overrides
 	unknown   error  // hosts of overrides that could not be found
 	unapplied string // Kafka's words for that
+
+	values  dynamicconfig.Values // everything that will be in force
+	altered bool                 // and is not now
 }
 
 // prepare checks what dynamic configs are to become, and takes what they need.
@@ -115,6 +118,7 @@ func (r *reconfiguration) plan(a api.Alteration) error {
 		}
 	}
 	r.limit(a, merged)
+	r.values, r.altered = merged, !maps.Equal(a.Now, a.Next)
 	return nil
 }
 
@@ -306,6 +310,7 @@ func (r *reconfiguration) commit() (finish func()) {
 	}
 	b.overrides = r.overrides
 	b.quota.Configure(r.limits)
+	b.limitPushes(r.values, r.altered)
 	b.publish(r.removed)
 	for _, name := range slices.Sorted(maps.Keys(r.resized)) {
 		end, err := b.network.Resize(name, r.resized[name])

@@ -46,12 +46,13 @@ type Context struct {
 	Protocol        string // PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL
 	Principal       string // type and name, as in User:alice
 	Address         netip.Addr
-	ClientID        string // "" when the client sent none
+	ClientID        string // that the connection used last, "" when it never sent one
 	CorrelationID   int32
 	Version         int16  // of the request
 	Software        string // "" when the client has not named itself
 	SoftwareVersion string
-	ConnectionID    string // unique for this broker's life
+	ConnectionID    string    // unique for this broker's life
+	Connected       time.Time // when that connection was accepted
 }
 
 // Identity is what tells one client from another: a push carries no id of its sender. Two clients that have all of it in
@@ -86,11 +87,12 @@ type Policy interface {
 	Close() error
 }
 
-// Observer is a policy that asks which connections are open. Observe is called once, after Configure; what it gets walks
-// the connections that are authenticated, at any time until Close.
+// Observer is a policy that asks which connections are open. Observe is called once, after Configure. What it gets walks
+// the connections that are authenticated, those of one identity or (nil) all, whenever it is asked until Close; they have
+// neither CorrelationID nor Version.
 type Observer interface {
 	Policy
-	Observe(open iter.Seq[Context])
+	Observe(open func(of *Identity) iter.Seq[Context])
 }
 
 // Size is what client.config.max.bytes bounds: the bytes of all keys and values, those of keys that come twice counted

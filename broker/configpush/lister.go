@@ -24,6 +24,7 @@ type Filter struct {
 	Software  *string // the name, of any version
 	Address   netip.Prefix
 	Ambiguous bool // only clients of more than one configuration
+	Entries   bool // with what is in their configurations
 }
 
 // Client is what is held under one [Identity]. Its texts are [Printable].
@@ -45,7 +46,7 @@ func (c *Client) Ambiguous() bool { return len(c.Configurations) > 1 }
 
 // Configuration is a pushed one. Its texts are [Printable].
 type Configuration struct {
-	Entries      []Entry // in the order of the push; none where the caller did not ask for them
+	Entries      []Entry // in the order of the push; nil where [Filter] does not ask for them
 	Bytes        int     // the size of the push, by [Size]
 	First, Last  time.Time
 	Pushes       int64  // how often it came, the same each time

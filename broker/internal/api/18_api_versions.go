@@ -114,6 +114,9 @@ func sortedFeatures(image *metadata.Image) func(func(string, int16) bool) {
 func rangesOf(rows map[int16]*row) []kmsg.ApiVersionsResponseApiKey {
 	ranges := make([]kmsg.ApiVersionsResponseApiKey, 0, len(rows))
 	for _, r := range rows {
+		if r.hidden {
+			continue
+		}
 		k := kmsg.NewApiVersionsResponseApiKey()
 		k.ApiKey, k.MinVersion, k.MaxVersion = r.key, r.min, r.max
 		if r.key == keyProduce {

@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/protocol"
 )
 
 // metrics counts requests and what they were answered, under the names that jmx_exporter gives
@@ -43,6 +45,9 @@ func (s *Server) Collectors() []prometheus.Collector {
 	all := []prometheus.Collector{m.requests, m.errors, m.seconds, m.successes, m.reauths, m.failures}
 	if s.authorizations != nil {
 		all = append(all, s.authorizations.collectors()...)
+	}
+	if s.pushes != nil {
+		all = append(all, s.pushes.metrics.collectors()...)
 	}
 	return all
 }
@@ -79,6 +84,9 @@ func (m *metrics) answered(r *row, version int16, resp kmsg.Response, took time.
 func errorName(code int16) string {
 	if code == 0 {
 		return "NONE"
+	}
+	if code == protocol.CodeConfigTooLarge {
+		return "CONFIG_TOO_LARGE"
 	}
 	if err := kerr.TypedErrorForCode(code); err != nil {
 		return err.Message

@@ -13,6 +13,7 @@ type row struct {
 	key, min, max int16
 	name          string // Kafka's name of the API
 	flexible      int16  // the first version with header v2
+	hidden        bool   // not advertised, though it is answered
 	ours          bool   // answered here; otherwise by the data plane, as far as that has it
 	decode        func() kmsg.Request
 	run           func(q *call, req kmsg.Request)

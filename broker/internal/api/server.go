@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
+	"github.com/brokerlab/brokerlab/broker/configpush"
 	"github.com/brokerlab/brokerlab/broker/internal/engine"
 	"github.com/brokerlab/brokerlab/broker/internal/keystore"
 	"github.com/brokerlab/brokerlab/broker/internal/metadata"
@@ -62,6 +63,11 @@ type Options struct {
 	AuthorizerLog *slog.Logger
 	Log           *slog.Logger
 
+	// ConfigPolicy is given the configurations that clients push; nil: PushConfig is not advertised, and refused. The
+	// server does not close it.
+	ConfigPolicy        configpush.Policy
+	ConfigPolicyTimeout time.Duration // client.config.policy.timeout.ms; 0: the default
+
 	Workers          int           // num.io.threads
 	FailedAuthDelay  time.Duration // connection.failed.authentication.delay.ms
 	AutoCreateTopics bool
@@ -93,6 +99,8 @@ type Server struct {
 
 	subscriptions subscriptions
 
+	pushes *pushes // nil without a policy for them
+
 	incarnation int64      // names this run of the broker: positions in its listings mean nothing to the next
 	altering    sync.Mutex // held while broker configs are altered
 	large       sync.Mutex // held while a large request is decoded and passed on
@@ -110,6 +118,7 @@ func New(ctx context.Context, o Options) *Server {
 		s.authorizations = newAuthorizerMetrics(o.Authorizer)
 	}
 	s.pool = newPool(max(o.Workers, 1))
+	s.pushes = newPushes(s.ctx, &o) //nolint:contextcheck // Close ends it, as all that the server does
 	s.listeners.Store(&map[string]Listener{})
 	s.static = maps.Clone(o.Properties.Static)
 	if id, given := s.static["node.id"]; given {
@@ -133,6 +142,9 @@ func (s *Server) SetListeners(listeners map[string]Listener) { s.listeners.Store
 func (s *Server) Close() {
 	s.cancel()
 	s.pool.close()
+	if s.pushes != nil {
+		s.pushes.close()
+	}
 }
 
 // ClusterID is the id that clients are told.
@@ -148,6 +160,9 @@ type session struct {
 
 	reauthenticating atomic.Bool // between a second SaslHandshake and its end
 	closing          atomic.Bool // the last answer is on its way or held back
+
+	nextPush time.Time // until when a connection has used up its pushes of a configuration, see mayPush
+	tooLarge int       // pushes that were refused for their size
 
 	mu     sync.Mutex
 	engine *engine.Client // made by the first request that needs it; guarded by mu

@@ -78,8 +78,10 @@ func table(o Options) []row {
 	names := o.Keys.Names()
 	for _, r := range []row{
 		needing(serve(kmsg.Key(o.Keys.ListClientConnections), 0, 0, listClientConnections), cluster(acl.Describe)),
+		wait(kmsg.Key(o.Keys.PushConfig), 0, 0, nil, pushConfig),
 	} {
 		r.name = names[r.key]
+		r.hidden = r.key == o.Keys.PushConfig && o.ConfigPolicy == nil
 		rows = append(rows, r)
 	}
 	if !o.OwnAPIs {
@@ -104,7 +106,7 @@ func CheckKeys(keys protocol.Keys) error {
 	names := map[int16]string{}
 	for _, r := range table(Options{Keys: keys, OwnAPIs: true}) {
 		if other, taken := names[r.key]; taken {
-			return fmt.Errorf("API key %d is that of %s: list.client.connections.api.key must be another", r.key, other)
+			return fmt.Errorf("API key %d is that of %s: list.client.connections.api.key and push.config.api.key must be others", r.key, other)
 		}
 		names[r.key] = r.name
 	}

@@ -1,6 +1,6 @@
 // Package kafkaconfig is the table of all broker configs of Apache Kafka 4.4.0:
 // what exists, of which type, with which default, and how it may be altered
-// while a broker runs; and of KIP-1015's max.ssl.connections. The rows were printed by Kafka's own classes
+// while a broker runs; and of proposals that brokerlab knows. The rows were printed by Kafka's own classes
 // (testdata/Dump.java); whether brokerlab has a use for one is not said here.
 package kafkaconfig
 
@@ -100,12 +100,18 @@ func (c Config) PerMechanism() bool {
 	return false
 }
 
-// maxSSLConnections is KIP-1015's config, the one row that Kafka 4.4.0 does not have.
-func maxSSLConnections() Config {
-	return Config{
+// proposed are the configs of KIP-1015 and KIP-1324, the rows that Kafka 4.4.0 does not have.
+func proposed() []Config {
+	return []Config{{
 		Name: "max.ssl.connections", Type: Int, Default: new("2147483647"), Importance: "MEDIUM", Valid: "[0,...]", Min: new(0.0), Mode: ClusterWide,
 		Doc: "The maximum number of connections over TLS that the broker has at any time (KIP-1015)",
-	}
+	}, {
+		Name: "client.config.policy.class.name", Type: Class, Importance: "MEDIUM", Mode: ReadOnly,
+		Doc: "The policy that is given the configurations which clients push (KIP-1324)",
+	}, {
+		Name: "client.config.max.bytes", Type: Int, Default: new("10240"), Importance: "MEDIUM", Valid: "[1,...]", Min: new(1.0), Mode: ClusterWide,
+		Doc: "The most bytes of keys and values that a client may push of its configuration (KIP-1324)",
+	}}
 }
 
 //go:embed broker-4.4.0.json
@@ -121,8 +127,9 @@ var table = sync.OnceValue(func() map[string]Config {
 	for i := range rows {
 		m[rows[i].Name] = rows[i]
 	}
-	ssl := maxSSLConnections()
-	m[ssl.Name] = ssl
+	for _, c := range proposed() {
+		m[c.Name] = c
+	}
 	return m
 })
 

@@ -1,0 +1,336 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/brokerlab/brokerlab/broker/configpush"
+)
+
+// settling is how long after its connection was accepted a client may take to push, and have later connections be taken
+// for its own.
+const settling = 10 * time.Second
+
+// held is a configuration of one client, without what is in it.
+type held struct {
+	id           int64
+	digest       []byte
+	connectionID string
+	shared       bool // more than one connection has pushed it, or one of an earlier run
+}
+
+// Process keeps one push.
+func (p *Policy) Process(ctx context.Context, push *configpush.Push) error {
+	text, err := encode(push.Entries)
+	if err != nil {
+		return err
+	}
+	identity, digest := identityOf(push.Identity()), digestOf(push.Entries)
+	p.mu.Lock() // also over the look at connections: two pushes of one client are judged one after the other
+	defer p.mu.Unlock()
+	if ctx.Err() != nil {
+		return ctx.Err() // it has waited for too long; nobody wants the answer
+	}
+	var c change
+	if err = p.within(ctx, func(tx *sql.Tx) (err error) {
+		c, err = p.change(ctx, tx, identity, push, digest, text)
+		return err
+	}); err != nil {
+		return fmt.Errorf("keep a client's configuration: %w", err)
+	}
+	p.clients += c.clients
+	for _, id := range c.gone {
+		delete(p.pushers, id)
+	}
+	for i := range c.others {
+		delete(p.pushers[c.others[i].id], push.ConnectionID) // it has another now
+	}
+	p.note(c.kept, push)
+	return nil
+}
+
+// change is what a push makes of what is held.
+type change struct {
+	kept    int64   // the row that the push is now
+	others  []held  // what was held of the same client
+	gone    []int64 // rows that are no more
+	clients int64   // how many more there are
+}
+
+func (p *Policy) change(ctx context.Context, tx *sql.Tx, identity []byte, push *configpush.Push, digest []byte, text string) (c change, err error) {
+	client, isNew, err := clientOf(ctx, tx, identity, push)
+	if err != nil {
+		return c, err
+	}
+	if isNew {
+		c.clients = 1
+	}
+	if c.others, err = p.configurations(ctx, tx, client); err != nil {
+		return c, err
+	}
+	if c.kept, c.gone, err = p.keep(ctx, tx, client, c.others, push, digest, text); err != nil {
+		return c, err
+	}
+	if over := p.clients + c.clients - p.most.Load(); over > 0 {
+		evicted, gone, unfit := evict(ctx, tx, over)
+		c.clients -= evicted
+		c.gone = append(c.gone, gone...)
+		return c, unfit
+	}
+	return c, nil
+}
+
+// clientOf finds the row of an identity, or makes it.
+func clientOf(ctx context.Context, tx *sql.Tx, identity []byte, push *configpush.Push) (id int64, isNew bool, err error) {
+	err = tx.QueryRowContext(ctx, "SELECT id FROM client WHERE identity = ?", identity).Scan(&id)
+	switch {
+	case err == nil:
+		_, err = tx.ExecContext(ctx, "UPDATE client SET last = ? WHERE id = ?", time.Now().UnixMilli(), id)
+		return id, false, err
+	case !errors.Is(err, sql.ErrNoRows):
+		return 0, false, err
+	}
+	shown := configpush.Printable
+	made, err := tx.ExecContext(ctx, `INSERT INTO client (identity, principal, client_id, address, listener, protocol, software, software_version, last)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, identity, shown(push.Principal), shown(push.ClientID), push.Address.String(), shown(push.Listener),
+		push.Protocol, shown(push.Software), shown(push.SoftwareVersion), time.Now().UnixMilli())
+	if err != nil {
+		return 0, false, err
+	}
+	id, err = made.LastInsertId()
+	return id, true, err
+}
+
+func (p *Policy) configurations(ctx context.Context, tx *sql.Tx, client int64) (all []held, err error) {
+	rows, err := tx.QueryContext(ctx, "SELECT id, digest, connection_id, shared OR run <> ? FROM configuration WHERE client = ? ORDER BY last, id", p.run, client)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // Err tells
+	for rows.Next() {
+		var h held
+		if unfit := rows.Scan(&h.id, &h.digest, &h.connectionID, &h.shared); unfit != nil {
+			return nil, unfit
+		}
+		all = append(all, h)
+	}
+	return all, rows.Err()
+}
+
+// keep writes a push beside what the client has, or in its place. It returns the row that it is now, and those that are no more.
+func (p *Policy) keep(
+	ctx context.Context, tx *sql.Tx, client int64, all []held, push *configpush.Push, digest []byte, text string,
+) (id int64, gone []int64, err error) {
+	now := push.Received.UnixMilli()
+	same := slices.IndexFunc(all, func(h held) bool { return bytes.Equal(h.digest, digest) })
+	for i := range p.superseded(all, same, push) {
+		gone = append(gone, i)
+	}
+	over := len(all) - len(gone) - mostConfigurations
+	if same < 0 {
+		over++
+	}
+	for i := range all { // the oldest first
+		if over > 0 && i != same && !slices.Contains(gone, all[i].id) {
+			gone = append(gone, all[i].id)
+			over--
+			if _, err = tx.ExecContext(ctx, "UPDATE client SET more = more + 1 WHERE id = ?", client); err != nil {
+				return 0, nil, err
+			}
+		}
+	}
+	for _, i := range gone {
+		if _, err = tx.ExecContext(ctx, "DELETE FROM configuration WHERE id = ?", i); err != nil {
+			return 0, nil, err
+		}
+	}
+	if len(gone) == len(all) || same >= 0 && len(gone) == len(all)-1 {
+		if _, err = tx.ExecContext(ctx, "UPDATE client SET more = 0 WHERE id = ? AND more > 0", client); err != nil {
+			return 0, nil, err
+		}
+	}
+	if same >= 0 {
+		h := &all[same]
+		_, err = tx.ExecContext(ctx, `UPDATE configuration SET shared = ?, run = ?, connection_id = ?, connected = ?, last = ?, pushes = pushes + 1,
+			bytes = ?, entries = ? WHERE id = ?`, h.shared || h.connectionID != push.ConnectionID, p.run, push.ConnectionID, push.Connected.UnixMilli(),
+			now, push.Bytes, text, h.id)
+		return h.id, gone, err
+	}
+	made, err := tx.ExecContext(ctx, `INSERT INTO configuration (client, digest, run, connection_id, connected, first, last, pushes, bytes, entries)
+		VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?)`, client, digest, p.run, push.ConnectionID, push.Connected.UnixMilli(), now, now, push.Bytes, text)
+	if err != nil {
+		return 0, nil, err
+	}
+	id, err = made.LastInsertId()
+	return id, gone, err
+}
+
+// superseded walks the configurations that nobody can have any more, now that push has come; that of index same stays.
+func (p *Policy) superseded(all []held, same int, push *configpush.Push) func(func(int64) bool) {
+	return func(yield func(int64) bool) {
+		if len(all) == 0 || same == 0 && len(all) == 1 {
+			return
+		}
+		open, strangers := p.openOf(all, push)
+		for i := range all {
+			h := &all[i]
+			switch {
+			case i == same:
+				continue
+			case slices.ContainsFunc(open, func(id string) bool { return id != push.ConnectionID && p.pushed(h.id, id) }):
+				continue // its client is there
+			case !h.shared && h.connectionID == push.ConnectionID: // the same client says something else
+			case strangers:
+				continue // one of them may be its client's
+			}
+			if !yield(h.id) {
+				return
+			}
+		}
+	}
+}
+
+// openOf lists the open connections of a push's identity, and tells whether there is one beside that of the push which has
+// pushed nothing: it may belong to anybody who pushed over another. One that came after a new client's own is taken for
+// that client's.
+func (p *Policy) openOf(all []held, push *configpush.Push) (open []string, strangers bool) {
+	if p.open == nil {
+		return nil, false
+	}
+	first := !slices.ContainsFunc(all, func(h held) bool { return p.pushed(h.id, push.ConnectionID) })
+	young := first && push.Received.Sub(push.Connected) < settling
+	identity := push.Identity()
+	for c := range p.open(&identity) {
+		open = append(open, c.ConnectionID)
+		known := c.ConnectionID == push.ConnectionID || slices.ContainsFunc(all, func(h held) bool { return p.pushed(h.id, c.ConnectionID) })
+		if !known && (!young || !c.Connected.After(push.Connected)) {
+			strangers = true
+		}
+	}
+	return open, strangers
+}
+
+// pushed tells whether a connection has pushed a configuration in this run.
+func (p *Policy) pushed(configuration int64, connection string) bool {
+	_, ok := p.pushers[configuration][connection]
+	return ok
+}
+
+// note remembers who pushed what. Its caller holds mu.
+func (p *Policy) note(configuration int64, push *configpush.Push) {
+	by := p.pushers[configuration]
+	if by == nil {
+		by = map[string]struct{}{}
+		p.pushers[configuration] = by
+	}
+	const many = 64
+	if len(by) >= many && len(by)&(len(by)-1) == 0 && p.open != nil { // connections come and go
+		open := map[string]struct{}{}
+		identity := push.Identity()
+		for c := range p.open(&identity) {
+			if _, ok := by[c.ConnectionID]; ok {
+				open[c.ConnectionID] = struct{}{}
+			}
+		}
+		by = open
+		p.pushers[configuration] = by
+	}
+	by[push.ConnectionID] = struct{}{}
+}
+
+// evict takes the clients out that have not pushed for longest. It tells how many, and which configurations they had.
+func evict(ctx context.Context, tx *sql.Tx, over int64) (clients int64, gone []int64, err error) {
+	const oldest = "SELECT id FROM client ORDER BY last, id LIMIT ?"
+	rows, err := tx.QueryContext(ctx, "SELECT id FROM configuration WHERE client IN ("+oldest+")", over)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer rows.Close() //nolint:errcheck // Err tells
+	for rows.Next() {
+		var id int64
+		if unfit := rows.Scan(&id); unfit != nil {
+			return 0, nil, unfit
+		}
+		gone = append(gone, id)
+	}
+	if unfit := rows.Err(); unfit != nil {
+		return 0, nil, unfit
+	}
+	done, err := tx.ExecContext(ctx, "DELETE FROM client WHERE id IN ("+oldest+")", over)
+	if err != nil {
+		return 0, nil, err
+	}
+	clients, err = done.RowsAffected()
+	return clients, gone, err
+}
+
+// identityOf is what tells clients apart, exactly as they sent it.
+func identityOf(i configpush.Identity) []byte {
+	return sum(i.Principal, i.ClientID, i.Address.String(), i.Listener, i.Software, i.SoftwareVersion)
+}
+
+// digestOf is the same for the same configurations in another order. It is made of what is kept, not of secrets.
+func digestOf(entries []configpush.Entry) []byte {
+	sorted := slices.Clone(entries)
+	slices.SortFunc(sorted, func(a, b configpush.Entry) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Type, b.Type))
+	})
+	texts := make([]string, 0, 3*len(sorted))
+	for i := range sorted {
+		e := &sorted[i]
+		texts = append(texts, e.Key, e.Value, fmt.Sprint(e.Type, e.Default, e.Redacted))
+	}
+	return sum(texts...)
+}
+
+func sum(texts ...string) []byte {
+	h := sha256.New()
+	for _, t := range texts {
+		_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(t)))) // a hash takes everything
+		_, _ = h.Write([]byte(t))
+	}
+	return h.Sum(nil)
+}
+
+// encode writes entries as the view pushed reads them: a list of [key, value, type, is default, redacted].
+func encode(entries []configpush.Entry) (string, error) {
+	list := make([][5]any, len(entries))
+	for i := range entries {
+		e := entries[i]
+		if configpush.Sensitive(e.Key, e.Type) || configpush.SensitiveValue(e.Value) { // whoever calls may not have done it
+			e.Value, e.Redacted = configpush.Redacted, true
+		}
+		list[i] = [5]any{configpush.Printable(e.Key), configpush.Printable(e.Value), e.Type, e.Default, e.Redacted}
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return "", fmt.Errorf("encode a client's configuration: %w", err)
+	}
+	return string(text), nil
+}
+
+func decode(text string) ([]configpush.Entry, error) {
+	var list [][5]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return nil, fmt.Errorf("decode a client's configuration: %w", err)
+	}
+	entries := make([]configpush.Entry, len(list))
+	for i := range list {
+		e := &entries[i]
+		for j, into := range []any{&e.Key, &e.Value, &e.Type, &e.Default, &e.Redacted} {
+			if err := json.Unmarshal(list[i][j], into); err != nil {
+				return nil, fmt.Errorf("decode a client's configuration: %w", err)
+			}
+		}
+	}
+	return entries, nil
+}
