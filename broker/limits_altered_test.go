@@ -21,7 +21,7 @@ import (
 func hold(t *testing.T, n int, source string, b *broker.Broker, listener string) []*attempt {
 	t.Helper()
 	config := insecure()
-	if listener == "CLIENT" || listener == "INSIDE" {
+	if listener == "CLIENT" || listener == "INSIDE" { // ADDED speaks TLS where clients are held there
 		config = nil
 	}
 	var all []*attempt
@@ -613,4 +613,78 @@ func reset(t *testing.T, a *attempt) {
 		t.Fatal(err)
 	}
 	_ = conn.Close() // the broker may have been first
+}
+
+// A listener comes, is full, goes and comes again with another protocol: counts stay right, and who waited is told.
+func TestALimitedListenerMayGoAndComeBackOverTLS(t *testing.T) {
+	t.Parallel()
+	properties := limitableProperties(t)
+	b := start(t, load(t, strings.Replace(properties, "INSIDE:PLAINTEXT\n", "INSIDE:PLAINTEXT,ADDED:PLAINTEXT\n", 1)+
+		"advertised.listeners=CLIENT://127.0.0.1:0,SECURE://127.0.0.1:0,LOGIN://127.0.0.1:0,INSIDE://127.0.0.1:0\nmax.ssl.connections=2\n"))
+	admin := dial(t, b.Addr("INSIDE"))
+	const others = "CLIENT://127.0.0.1:0,SECURE://127.0.0.1:0,LOGIN://127.0.0.1:0,INSIDE://127.0.0.1:0"
+	add := map[string]*string{"listeners": new(others + ",ADDED://127.0.0.1:0"), "listener.name.added.max.connections": new("2")}
+	mustAlter(admin, "1", add)
+	inside := hold(t, 2, "127.0.0.1", b, "INSIDE")
+	full := []*attempt{connect(t, "127.0.0.1", b.Addr("ADDED"), nil), connect(t, "127.0.0.1", b.Addr("ADDED"), nil)}
+	for _, a := range full {
+		a.served("a client of the added listener")
+	}
+	waiting := connect(t, "127.0.0.1", b.Addr("ADDED"), nil)
+	waiting.waits("one more")
+	mustAlter(admin, "1", map[string]*string{"listeners": nil})
+	waiting.refused("who waited for a listener that goes")
+	for _, a := range full {
+		a.ended("who was served by a listener that goes")
+	}
+	eventually(t, "the others alone are counted", func() bool { return inUse(admin, "max.connections", "") == 3 })
+
+	add["listener.security.protocol.map"] = new("CLIENT:PLAINTEXT,SECURE:SSL,LOGIN:SASL_SSL,INSIDE:PLAINTEXT,ADDED:SSL")
+	mustAlter(admin, "1", add)
+	secure := hold(t, 1, "127.0.0.1", b, "ADDED")
+	if connections, ssl := inUse(admin, "max.connections", ""), inUse(admin, "max.ssl.connections", ""); connections != 4 || ssl != 1 {
+		t.Errorf("%d connections are counted, %d over TLS, want 4 and 1", connections, ssl)
+	}
+	hold(t, 1, "127.0.0.1", b, "SECURE")
+	third := connect(t, "127.0.0.1", b.Addr("ADDED"), insecure())
+	third.waits("a third over TLS")
+	secure[0].close()
+	third.served("a third over TLS, when one has gone")
+	mustAlter(admin, "1", map[string]*string{"listeners": nil, "listener.name.added.max.connections": nil, "listener.security.protocol.map": nil})
+	third.ended("who was served by the listener")
+	eventually(t, "TLS has the other one", func() bool { return inUse(admin, "max.ssl.connections", "") == 1 && inUse(admin, "max.connections", "") == 4 })
+	for _, a := range inside {
+		a.stays("another listener's")
+	}
+}
+
+// The inter-broker listener is the one that is named, or the one of the protocol that is named, or PLAINTEXT; if there is
+// no such listener, or no other one, nobody is spared.
+func TestOnlyTheInterBrokerListenerIsSpared(t *testing.T) {
+	t.Parallel()
+	const two = "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT,PLAINTEXT:PLAINTEXT\nlisteners="
+	for _, c := range []struct{ properties, spared string }{
+		{two + "A://127.0.0.1:0,B://127.0.0.1:0\ninter.broker.listener.name=B\n", "B"},
+		{two + "A://127.0.0.1:0,PLAINTEXT://127.0.0.1:0\nsecurity.inter.broker.protocol=PLAINTEXT\n", "PLAINTEXT"},
+		{two + "A://127.0.0.1:0,PLAINTEXT://127.0.0.1:0\n", "PLAINTEXT"},
+		{two + "A://127.0.0.1:0,B://127.0.0.1:0\n", ""},
+		{two + "PLAINTEXT://127.0.0.1:0\n", ""},
+	} {
+		b := start(t, load(t, c.properties+"max.connections=2\n"))
+		var spared []string
+		for _, name := range []string{"A", "B", "PLAINTEXT"} {
+			if !b.Addr(name).IsValid() {
+				continue
+			}
+			a := connect(t, "127.0.0.1", b.Addr(name), nil)
+			a.served("a question to " + name)
+			if limitListener(describeLimits(a.raw, nil), name).Protected {
+				spared = append(spared, name)
+			}
+			a.close()
+		}
+		if got := strings.Join(spared, ","); got != c.spared {
+			t.Errorf("with %q the limit spares %q, want %q", c.properties, got, c.spared)
+		}
+	}
 }
