@@ -138,25 +138,34 @@ func busy() (spent time.Duration, processors int, err error) {
 type kernelMemory struct {
 	Slab    int64 `json:"slabBytes"`   // objects that belong to a connection
 	Buffers int64 `json:"bufferBytes"` // what is queued in sockets
-	Sockets int64 `json:"sockets"`     // of TCP, of all programs in this network namespace
+	Sockets int64 `json:"sockets"`     // of TCP, of all programs on this machine
 }
 
 func (k *kernelMemory) total() int64 { return k.Slab + k.Buffers }
 
+// by is what connections cost the kernel that came since before, n of them. ok is false where other programs opened or closed sockets
+// meanwhile: then it is no connection's cost.
+func (k *kernelMemory) by(before *kernelMemory, n int) (bytes float64, ok bool) {
+	const least, most = 0.9, 2.2 // one end here, or both, and a few
+	sockets := float64(k.Sockets-before.Sockets) / float64(n)
+	bytes = float64(k.total()-before.total()) / float64(n)
+	return bytes, sockets > least && sockets < most && bytes > 0
+}
+
 // readKernelMemory needs root for the slabs; without them the error says so.
 func readKernelMemory() (kernelMemory, error) {
-	var k kernelMemory
+	k := kernelMemory{}
 	text, err := os.ReadFile("/proc/net/sockstat")
 	if err != nil {
 		return k, fmt.Errorf("read the kernel's sockets: %w", err)
 	}
 	_, rest, _ := strings.Cut(string(text), "TCP: inuse ")
-	var skip string
-	var inuse, orphan, timeWait, allocated, pages int64
-	if _, err = fmt.Sscan(rest, &inuse, &skip, &orphan, &skip, &timeWait, &skip, &allocated, &skip, &pages); err != nil {
+	_, rest, _ = strings.Cut(rest, " mem ")
+	var pages int64
+	if _, err = fmt.Sscan(rest, &pages); err != nil {
 		return k, fmt.Errorf("read the kernel's sockets: %w", err)
 	}
-	k.Sockets, k.Buffers = inuse, pages*int64(os.Getpagesize())
+	k.Buffers = pages * int64(os.Getpagesize())
 	slabs, err := os.ReadFile("/proc/slabinfo")
 	if err != nil {
 		return k, fmt.Errorf("read the kernel's slabs: %w", err)
@@ -164,8 +173,12 @@ func readKernelMemory() (kernelMemory, error) {
 	for line := range strings.Lines(string(slabs)) {
 		var name string
 		var active, total, size int64
-		if _, err := fmt.Sscan(line, &name, &active, &total, &size); err == nil && ofConnection(name) {
-			k.Slab += active * size
+		if _, err := fmt.Sscan(line, &name, &active, &total, &size); err != nil || !ofConnection(name) {
+			continue
+		}
+		k.Slab += active * size
+		if name == "TCP" || name == "TCPv6" {
+			k.Sockets += active
 		}
 	}
 	return k, nil

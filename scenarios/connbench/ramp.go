@@ -172,6 +172,7 @@ func (r *run) askLimits(ctx context.Context) {
 			continue
 		}
 		r.asked, r.windows = true, l.Windows
+		r.result.Target.Protected = r.result.Target.Protected || l.Protected
 		if l.Listener == "" {
 			r.unknown("the name of the listener at " + t.Name + ": no listener of the broker has that port")
 		} else if !slices.Contains(r.result.Target.Listeners, l.Listener) {
@@ -321,6 +322,9 @@ func (r *run) step(ctx context.Context, want int) (more bool, _ error) {
 	s.Settled = r.settled(ctx, "settling")
 	s.Listing = r.listing(ctx)
 	s.perConnection(r.result.Baseline, r.inside.count())
+	if s.Settled != nil && s.Settled.Kernel != nil && s.KernelBytes == nil {
+		r.unknown("memory of the kernel by connection: other programs opened or closed sockets meanwhile")
+	}
 	r.mu.Lock()
 	r.result.Steps = append(r.result.Steps, s)
 	r.mu.Unlock()
@@ -370,7 +374,9 @@ func (s *Step) perConnection(base *Memory, inside int) {
 		s.HeapBytes = each(*s.Settled.Heap, *base.Heap)
 	}
 	if s.Settled.Kernel != nil && base.Kernel != nil {
-		s.KernelBytes = each(s.Settled.Kernel.total(), base.Kernel.total())
+		if bytes, ok := s.Settled.Kernel.by(base.Kernel, int(n)); ok {
+			s.KernelBytes = &bytes
+		}
 	}
 }
 

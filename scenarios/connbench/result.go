@@ -35,6 +35,7 @@ type Result struct {
 type TargetInfo struct {
 	Servers   []string `json:"servers"`
 	Listeners []string `json:"listeners,omitempty"` // by their names, where the target told
+	Protected bool     `json:"protected,omitempty"` // one of them is the inter-broker listener beside others: the broker's limits do not hold it
 	Protocol  string   `json:"protocol"`
 	MutualTLS bool     `json:"mutualTls,omitempty"`
 	Mechanism string   `json:"mechanism,omitempty"`

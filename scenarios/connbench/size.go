@@ -152,12 +152,16 @@ func (s *sizing) idle(ctx context.Context, base *Memory) (KindSize, error) {
 	if now == nil {
 		return KindSize{}, errors.Join(ctx.Err(), errors.New("the target's memory cannot be read"))
 	}
+	const exact = 4 << 20 // beside what a broker allocates and frees for other reasons
+	if grown := now.Growing - base.Growing; grown < exact {
+		s.unknown(fmt.Sprintf("the exact size of an idle connection: %s of them took %s together, too little beside all else (more --connections)",
+			number(s.o.Connections), sizeText(grown)))
+	}
 	if now.Kernel != nil && base.Kernel != nil {
-		// Both ends of a connection are on this machine and of one size.
-		if each := float64(now.Kernel.total()-base.Kernel.total()) / float64(s.o.Connections) / 2; each > 0 {
-			s.size.KernelBytes = &each
+		if each, ok := now.Kernel.by(base.Kernel, s.o.Connections); ok {
+			s.size.KernelBytes = new(each / 2) // both ends of a connection are on this machine and of one size
 		} else {
-			s.unknown("memory of the kernel: other programs closed sockets meanwhile")
+			s.unknown("memory of the kernel: other programs opened or closed sockets meanwhile")
 		}
 	}
 	return s.kind("idle", base, now), s.closeAll()

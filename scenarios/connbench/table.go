@@ -199,6 +199,9 @@ func (r *Result) Findings() []string {
 	if !told {
 		lines = append(lines, "limits of the target: "+r.limits())
 	}
+	if r.Target.Protected {
+		lines = append(lines, "the listener is the inter-broker listener beside others: "+MaxConnections+" and "+MaxSSLConnections+" of the broker do not hold it")
+	}
 	if a := r.AtLimit; a != nil {
 		lines = append(lines, a.findings()...)
 	}

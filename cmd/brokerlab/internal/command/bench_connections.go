@@ -66,7 +66,7 @@ a lab nor on the loopback needs --yes, or is asked for.
 
 Needs the rights of a client that only connects; for the limits DESCRIBE_CONFIGS and for the list DESCRIBE on the cluster.
 Exit status: 0 the run came to a verdict; 1 it could not begin, or was interrupted.`,
-		Example: `  brokerlab bench connections --bootstrap-server localhost:9092 --max 1000 --yes
+		Example: `  brokerlab bench connections --bootstrap-server localhost:9092 --max 1000
   brokerlab bench connections --bootstrap-server localhost:9093 --command-config client.properties \
       --pid $(pgrep -f server.properties) --steps 100,1000,5000 --report run.html --save run.json
   brokerlab bench connections --bootstrap-server localhost:9093 --max 20000 --at-limit

@@ -202,9 +202,9 @@ func (t *target) add(ctx context.Context, config *admin.ClientConfig, one connbe
 		if o.TLS, err = connbench.ClientTLS(s.TLS); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, config.RequestTimeout)
+		bounded, cancel := context.WithTimeout(ctx, config.RequestTimeout)
 		defer cancel()
-		if one.Pin, err = connbench.Verify(ctx, t.dial, one.Name, one.Addr, s.TLS); err != nil {
+		if one.Pin, err = connbench.Verify(bounded, t.dial, one.Name, one.Addr, s.TLS); err != nil {
 			return fmt.Errorf("verify the certificate of %s: %w", one.Name, err)
 		}
 	}
