@@ -149,7 +149,7 @@ func step(s ast.Stmt) (field, wire, inner string) {
 	}
 	verb := nameOf(call.Fun)
 	types := map[string]string{
-		"bool": "bool", "int16": "int16", "int32": "int32", "int64": "int64", "uint64": "uint64", "string": "string",
+		"bool": "bool", "int16": "int16", "int32": "int32", "int64": "int64", "uint64": "uint64", "float64": "float64", "string": "string",
 		"nullableString": "string or null", "nullableBytes": "bytes or null", "tags": "tags", "array": "[]", "nullable": "struct or absent",
 	}
 	if verb == "fields" { // a struct inside
@@ -161,6 +161,10 @@ func step(s ast.Stmt) (field, wire, inner string) {
 		switch arg := arg.(type) {
 		case *ast.UnaryExpr: // where the field is
 			field = nameOf(arg.X)
+		case *ast.Ident: // a function for elements that are no structs
+			if arg.Name == "stringField" {
+				return field, "[]string", ""
+			}
 		case *ast.SelectorExpr: // the method of the struct inside
 			if paren, ok := arg.X.(*ast.ParenExpr); ok {
 				if star, ok := paren.X.(*ast.StarExpr); ok {
