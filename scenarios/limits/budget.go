@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
 var _ = Describe("max.ssl.connections", Label("limits"), func() {
@@ -19,6 +20,7 @@ var _ = Describe("max.ssl.connections", Label("limits"), func() {
 		g.held(ctx, ssl)
 		g.held(ctx, saslSSL)
 		g.counts(ctx, counts{4, 4})
+		Expect(g.Reconcile(ctx)).To(stage.BeExplained(), "those that wait have a class")
 
 		By("one leaves, of whichever kind: one of those that wait comes in")
 		leave(certified, 1, fleet.FIN)

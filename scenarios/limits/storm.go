@@ -77,6 +77,8 @@ var _ = Describe("A storm of TLS clients", Label("limits"), func() {
 		Expect(w.mark(ctx)).To(BeEquivalentTo(limit), "the storm reached the limit")
 		Expect(storm.Outcomes).To(And(HaveLen(2), HaveKeyWithValue(fleet.TimedOut, storm.Begun-limit)), "the others were let wait, not turned away")
 
+		Expect(g.Reconcile(ctx)).To(stage.BeExplained(), "each socket in between has a class")
+
 		By("coming and going at the limit")
 		churns := make([]fleet.Churn, processes)
 		for i := range churns {
