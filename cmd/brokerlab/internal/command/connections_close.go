@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -144,8 +145,9 @@ func flatten(all []error) (flat []error) {
 
 // find asks which connections there are to close: those of f but for cl's own, the longest idle first.
 func (r *closeResult) find(ctx context.Context, cl *cluster, f admin.CloseFilter) error {
-	if f.Most > 0 && len(f.IDs) == 0 {
-		f.Most += ownAtMost // that are left out afterwards
+	most := int(f.Most)
+	if most > 0 {
+		f.Most = min(f.Most, math.MaxInt32-ownAtMost) + ownAtMost // for its own are left out afterwards
 	}
 	answers, err := cl.admin.CloseConnections(ctx, f)
 	missing := map[string]bool{}
@@ -169,10 +171,6 @@ func (r *closeResult) find(ctx context.Context, cl *cluster, f admin.CloseFilter
 		}
 	}
 	slices.SortStableFunc(r.rows, func(a, b doomed) int { return cmp.Compare(b.IdleMillis, a.IdleMillis) })
-	most := int(f.Most)
-	if most > 0 && len(f.IDs) == 0 {
-		most -= ownAtMost
-	}
 	if most > 0 && len(r.rows) > most {
 		r.rows = r.rows[:most]
 	}
