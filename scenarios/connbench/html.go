@@ -130,16 +130,17 @@ func empty(l report.Line) bool {
 // timelines are how the run went on.
 func (r *Result) timelines() []report.Timeline {
 	connections := report.Timeline{Name: "connections", Series: []report.Series{{Name: "up", Source: "clients"}}}
-	cores := report.Timeline{Name: "processors busy", Series: []report.Series{{Name: "clients", Source: "kernel"}}}
+	cores := report.Timeline{Name: "processor time", Unit: "% of one", Series: []report.Series{{Name: "clients", Source: "kernel"}}}
 	resident := report.Timeline{Name: "resident memory of the target", Unit: "MiB", Series: []report.Series{{Name: "rss", Source: "kernel"}}}
 	target := report.Series{Name: "target", Source: "kernel"}
+	const percent = 100
 	for _, s := range r.Samples {
 		at := func(v float64) report.Point { return report.Point{At: s.At, Value: v} }
 		connections.Series[0].Points = append(connections.Series[0].Points, at(float64(s.Connections)))
-		cores.Series[0].Points = append(cores.Series[0].Points, at(s.ClientCores))
+		cores.Series[0].Points = append(cores.Series[0].Points, at(percent*s.ClientCores))
 		if s.Resident > 0 {
 			resident.Series[0].Points = append(resident.Series[0].Points, at(float64(s.Resident)/(1<<20)))
-			target.Points = append(target.Points, at(s.TargetCores))
+			target.Points = append(target.Points, at(percent*s.TargetCores))
 		}
 	}
 	if len(r.Samples) == 0 {

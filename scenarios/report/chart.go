@@ -99,7 +99,7 @@ func plotChart(p Plot) (template.HTML, error) {
 	opt.Legend.FontStyle.FontSize = fontSize
 	opt.XAxis.LabelFontStyle.FontSize = fontSize
 	counting(opt.YAxis)
-	opt.Padding, opt.ValueFormatter = room(), func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+	opt.Padding, opt.ValueFormatter = room(), measure
 	return draw(func(painter *charts.Painter) error { return painter.LineChart(opt) })
 }
 
@@ -158,6 +158,14 @@ func number(v float64) string {
 		return ""
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// measure prints a tick of an axis of anything.
+func measure(v float64) string {
+	if v == math.Trunc(v) || math.Abs(v) >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
 // Micros prints a time in the unit that fits.
