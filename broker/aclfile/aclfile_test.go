@@ -148,6 +148,22 @@ func TestAllThatIsWrongWithAFileIsSaidAtOnceWithItsLine(t *testing.T) {
 	}
 }
 
+// What a YAML parser reads and this package does not must not be lost without a word.
+func TestRulesThatWouldBeLostAreRefused(t *testing.T) {
+	t.Parallel()
+	const user = "kind: KafkaUser\nmetadata:\n  name: a\nspec:\n  authorization:\n    type: simple\n    acls:\n      - resource: {type: topic, name: x}\n        operations: [Read]\n"
+	for what, text := range map[string]string{
+		"a document after ...": user + "...\n" + user,
+		"a merged spec":        "kind: KafkaUser\nmetadata: {name: a}\nbase: &base\n  authorization: {type: simple, acls: [{resource: {type: topic, name: x}, operations: [Read]}]}\nspec:\n  <<: *base\n",
+		"a merged rule":        user + "      - <<: &rule {type: deny}\n        resource: {type: topic, name: x}\n        operations: [Read]\n",
+		"an alias":             "kind: KafkaUser\nmetadata: {name: a}\nbase: &base {authorization: {type: simple}}\nspec: *base\n",
+	} {
+		if entries, err := Read(strings.NewReader(text), "f", Strimzi); err == nil {
+			t.Errorf("%s: %d rules are read and nothing is said", what, len(entries))
+		}
+	}
+}
+
 func TestHostileFilesCostAnErrorAndLittleTime(t *testing.T) {
 	t.Parallel()
 	for _, f := range Formats() {

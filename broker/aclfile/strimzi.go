@@ -111,8 +111,12 @@ func parse(text []byte) (root ast.Node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(file.Docs) == 0 {
+	switch len(file.Docs) {
+	case 0:
 		return nil, nil
+	case 1:
+	default: // what follows would be lost
+		return nil, errors.New("another document begins without ---")
 	}
 	return file.Docs[0].Body, nil
 }
@@ -145,6 +149,9 @@ func (d *strimziDocument) fields(what string, n ast.Node) map[string]ast.Node {
 	}
 	all := map[string]ast.Node{}
 	for _, pair := range pairs {
+		if _, merge := pair.Key.(*ast.MergeKeyNode); merge {
+			d.problem(d.line(pair), "%s: what << merges in is not read", what)
+		}
 		key, _ := scalar(pair.Key)
 		if _, twice := all[key]; twice {
 			d.problem(d.line(pair), "%s: %q is there twice", what, shorten(key))

@@ -1,10 +1,14 @@
 package command
 
 import (
+	"context"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -65,5 +69,24 @@ func TestToolsForACLsExitAsTheySayAndFitATerminal(t *testing.T) {
 				t.Errorf("acls %s prints a line of more than %d columns: %s", test.line, helpWidth, line)
 			}
 		}
+	}
+}
+
+// Names that nest as deep as they can make a matrix the work of minutes, which its user must be able to give up.
+func TestAMatrixCanBeGivenUp(t *testing.T) {
+	t.Parallel()
+	var rules strings.Builder
+	for i := range 5_000 {
+		fmt.Fprintf(&rules, `{"resourceType":"TOPIC","name":"%s","patternType":"PREFIXED","principal":"User:u%d","host":"10.0.%d.0/24","operation":"READ","permissionType":"ALLOW"}`+"\n",
+			strings.Repeat("a", i%249+1), i%50, i%256)
+	}
+	path := filepath.Join(t.TempDir(), "rules.jsonl")
+	if err := os.WriteFile(path, []byte(rules.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if code := Run(ctx, []string{"brokerlab", "acls", "matrix", "--acls", path}, Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}); code == 0 {
+		t.Error("a matrix that was given up ends with 0")
 	}
 }

@@ -66,7 +66,7 @@ func (o *aclsDiffOptions) run(ctx context.Context, env Env, args []string) error
 		return err
 	}
 	var changes []audit.Change
-	err = withProgress(env, "resources compared", func(tell func(done, of int)) (err error) {
+	err = withProgress(ctx, env, "resources compared", func(tell func(done, of int)) (err error) {
 		changes, err = audit.Diff(a.policy(), b.policy(), tell)
 		return err
 	})
@@ -93,11 +93,25 @@ func (l *loadedACLs) policy() *audit.Policy {
 	return &audit.Policy{Rules: l.rules, SuperUsers: l.superUsers, AllowEveryone: l.allowEveryone}
 }
 
-// withProgress calls f, which tells how far it is.
-func withProgress(env Env, what string, f func(tell func(done, of int)) error) error {
+// withProgress calls f, which tells how far it is, and waits for it until ctx ends. What f works on then is its own: it may go on for as
+// long as the process lives.
+func withProgress(ctx context.Context, env Env, what string, f func(tell func(done, of int)) error) error {
 	p := newProgress(env.Stderr)
 	defer p.stop()
-	return f(func(done, of int) { p.set(fmt.Sprintf("%d of %d %s", done, of, what)) })
+	done := make(chan error, 1)
+	go func() {
+		done <- f(func(done, of int) {
+			if ctx.Err() == nil {
+				p.set(fmt.Sprintf("%d of %d %s", done, of, what))
+			}
+		})
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // jsonDecision is a change of --format json.

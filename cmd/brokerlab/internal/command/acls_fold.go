@@ -82,7 +82,7 @@ func (o *aclsFoldOptions) run(ctx context.Context, env Env, rewrite func([]acl.B
 	}
 	var rules []acl.Binding
 	var proof audit.Proof
-	err = withProgress(env, "groups of rules", func(tell func(done, of int)) (err error) {
+	err = withProgress(ctx, env, "groups of rules", func(tell func(done, of int)) (err error) {
 		rules, proof, err = rewrite(l.rules, tell)
 		return err
 	})

@@ -60,7 +60,7 @@ func (o *aclsLintOptions) run(ctx context.Context, env Env) error {
 		return err
 	}
 	var findings []audit.Finding
-	err = withProgress(env, "rules looked at", func(tell func(done, of int)) error {
+	err = withProgress(ctx, env, "rules looked at", func(tell func(done, of int)) error {
 		findings = audit.Lint(l.rules, o.dualStack || listensOnBothFamilies(o.properties), tell)
 		return nil
 	})

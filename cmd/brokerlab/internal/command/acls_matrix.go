@@ -88,7 +88,11 @@ func (o *aclsMatrixOptions) run(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
-	cells, err := audit.Matrix(l.policy(), want)
+	var cells []audit.Cell
+	err = withProgress(ctx, env, "", func(func(done, of int)) (err error) {
+		cells, err = audit.Matrix(l.policy(), want)
+		return err
+	})
 	if err != nil {
 		return &ExitError{Code: 2, Err: err}
 	}
