@@ -78,6 +78,28 @@ func TestClientQuotasAreAnsweredAsKafkaAnswers(t *testing.T) { //nolint:tparalle
 	}
 }
 
+// Kafka takes 10,000 changes in one request.
+func TestTooManyQuotasInOneRequestAreAllRefused(t *testing.T) {
+	t.Parallel()
+	r := dial(t, start(t, plainConfig()).Addr("PLAINTEXT"))
+	var entries []quotaEntry
+	for i := range 10_001 {
+		var e quotaEntry
+		text := fmt.Sprintf(`{"entity": [{"type": "ip", "name": "10.0.%d.%d"}], "ops": [{"key": "connection_creation_rate", "value": 5}]}`, i/250, i%250)
+		if err := json.Unmarshal([]byte(text), &e); err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, e)
+	}
+	refused := alterQuotas(r, entries, false)
+	if len(refused) != 10_001 || refused[0] != "ip=10.0.0.0: 44 Request parameters do not satisfy the configured policy." || len(allQuotas(r)) != 1 {
+		t.Errorf("10,001 quotas: %q …, want all refused", refused[:2])
+	}
+	if taken := alterQuotas(r, entries[1:], false); taken[0] != "ip=10.0.0.100: 0 <nil>" || len(allQuotas(r)) != 10_001 {
+		t.Errorf("10,000 quotas: %q …, want all taken", taken[:2])
+	}
+}
+
 func alterQuotas(r *raw, entries []quotaEntry, validateOnly bool) []string {
 	r.t.Helper()
 	req := kmsg.NewPtrAlterClientQuotasRequest()

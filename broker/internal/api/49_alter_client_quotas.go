@@ -6,11 +6,13 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/broker/internal/dynamicconfig"
+	"github.com/brokerlab/brokerlab/broker/internal/engine"
 	"github.com/brokerlab/brokerlab/broker/internal/metadata"
 )
 
@@ -22,12 +24,15 @@ import (
 // Differs from Kafka: quotas of users and clients are kept and described, not enforced. An address is kept in one
 // spelling, whichever it is given in, and a host name as the address that it has; so two spellings are one entity.
 func alterClientQuotas(ctx context.Context, q *call, req *kmsg.AlterClientQuotasRequest) (*kmsg.AlterClientQuotasResponse, error) {
+	const patience = 10 * time.Second
 	a := quotaAlteration{outcomes: map[string]*quotaOutcome{}}
+	lookups, cancel := context.WithTimeout(ctx, patience) // of all names together: what takes longer is no host
 	for i := range req.Entries {
-		a.add(ctx, &req.Entries[i])
+		a.add(lookups, &req.Entries[i])
 	}
+	cancel()
 	if !req.ValidateOnly {
-		if err := q.server.o.Metadata.Update(ctx, func(image *metadata.Image) ([]metadata.Record, error) { return a.records(image), nil }); err != nil {
+		if err := q.server.o.Metadata.Update(ctx, a.records); err != nil {
 			return nil, err
 		}
 	}
@@ -111,8 +116,8 @@ func quotaValues(ops []kmsg.AlterClientQuotasRequestEntryOp) (values map[string]
 	return values, keys, false
 }
 
-// records are what is to change in an image.
-func (a *quotaAlteration) records(image *metadata.Image) (records []metadata.Record) {
+// records are what is to change in an image, in as many as Kafka takes at once.
+func (a *quotaAlteration) records(image *metadata.Image) (records []metadata.Record, err error) {
 	for _, o := range a.order {
 		now := image.Quota(o.entity)
 		for _, key := range slices.Sorted(maps.Keys(o.values)) {
@@ -123,7 +128,11 @@ func (a *quotaAlteration) records(image *metadata.Image) (records []metadata.Rec
 			}
 		}
 	}
-	return records
+	const most = 10_000
+	if len(records) > most {
+		return nil, &engine.RefusedError{Key: kmsg.AlterClientQuotas.Int16(), Code: kerr.PolicyViolation.Code, Why: "Request parameters do not satisfy the configured policy."}
+	}
+	return records, nil
 }
 
 func (q *call) logQuotas(a *quotaAlteration) {
