@@ -23,31 +23,38 @@ func (d *differ) anyTopic() error {
 			}
 		}
 	}
-	r := Resource{Type: acl.Topic, Name: AtLeastOne}
 	for _, who := range d.writers(hosts) {
 		all := classes(slices.Concat(hosts[who], hosts[acl.Everybody]))
 		if d.work += len(all) * (1 + patterns[who] + patterns[acl.Everybody]); d.work > mostDecisions {
 			return ErrTooMany
 		}
-		var allowed, denied *Change
-		for _, c := range all {
-			was := d.before.AuthorizeByType(who, c.client, acl.Write, acl.Topic)
-			is := d.after.AuthorizeByType(who, c.client, acl.Write, acl.Topic)
-			switch {
-			case is && !was:
-				allowed = more(allowed, Change{Principal: who, Resource: r, Witness: c.client, Allowed: []acl.Operation{acl.Write}}, c.Range)
-			case was && !is:
-				denied = more(denied, Change{Principal: who, Resource: r, Witness: c.client, Denied: []acl.Operation{acl.Write}}, c.Range)
-			}
-		}
-		for _, c := range []*Change{allowed, denied} {
-			if c != nil {
-				c.Ranges = clients(c.Ranges)
-				d.changes = append(d.changes, *c)
-			}
-		}
+		d.compareAny(who, all)
 	}
 	return nil
+}
+
+func (d *differ) compareAny(who string, all []class) {
+	first := Change{Principal: who, Resource: Resource{Type: acl.Topic, Name: AtLeastOne}}
+	var allowed, denied *Change
+	for _, c := range all {
+		was := d.before.AuthorizeByType(who, c.client, acl.Write, acl.Topic)
+		is := d.after.AuthorizeByType(who, c.client, acl.Write, acl.Topic)
+		first.Witness, first.Allowed, first.Denied = c.client, nil, nil
+		switch {
+		case is && !was:
+			first.Allowed = []acl.Operation{acl.Write}
+			allowed = more(allowed, first, c.Range)
+		case was && !is:
+			first.Denied = []acl.Operation{acl.Write}
+			denied = more(denied, first, c.Range)
+		}
+	}
+	for _, c := range []*Change{allowed, denied} {
+		if c != nil {
+			c.Ranges = clients(c.Ranges)
+			d.changes = append(d.changes, *c)
+		}
+	}
 }
 
 // more is a change with one range more; first is what it begins as.

@@ -104,10 +104,7 @@ func (o *explainOptions) run(ctx context.Context, env Env) error {
 		switch {
 		case o.format == formatJSON:
 		case single:
-			err = printExplanation(env.Stdout, q, e)
-			if err == nil && !e.Allowed && o.servers != "" && o.properties+o.superUsers == "" && !o.allowEveryone {
-				err = printUnknowns(env.Stdout)
-			}
+			err = errors.Join(printExplanation(env.Stdout, q, e), o.printUnknowns(env.Stdout, e))
 		default:
 			err = printVerdict(env.Stdout, q, e)
 		}
@@ -128,8 +125,11 @@ func (o *explainOptions) run(ctx context.Context, env Env) error {
 	return err
 }
 
-// printUnknowns says what a cluster does not tell: these configs are the brokers' own, and hidden by DescribeConfigs.
-func printUnknowns(w io.Writer) error {
+// printUnknowns says of a refusal what a cluster does not tell: these configs are the brokers' own, and hidden by DescribeConfigs.
+func (o *explainOptions) printUnknowns(w io.Writer, e acl.Explanation) error {
+	if e.Allowed || o.servers == "" || o.properties+o.superUsers != "" || o.allowEveryone {
+		return nil
+	}
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
