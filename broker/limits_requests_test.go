@@ -277,6 +277,44 @@ func TestLimitsTellForHowLongARateHoldsTheNextOne(t *testing.T) {
 	}
 }
 
+// KAFKA-10023: a wait may go on after the rate's delay, and each part is its own limit's.
+func TestAWaitForARateAndThenForASlotIsToldApart(t *testing.T) {
+	t.Parallel()
+	b := limited(t, nil, "quota.window.num=2", "listener.name.client.max.connections=1", "listener.name.client.max.connection.creation.rate=1")
+	me := dial(t, b.Addr("INSIDE"))
+	first := dial(t, b.Addr("CLIENT"))
+	ask[*kmsg.ApiVersionsResponse](first, versionsRequest(3))
+	waiter := dial(t, b.Addr("CLIENT"))
+	waiter.request(versionsRequest(3))
+	var for1, for2 *protocol.DescribeLimitsResponseHeld
+	eventually(t, "it waits for the rate, then for the slot", func() bool {
+		h := limitListener(describeLimits(me, nil), "CLIENT").Held
+		switch {
+		case h == nil:
+		case h.WaitsFor == "max.connection.creation.rate":
+			for1 = h
+		default:
+			for2 = h
+		}
+		return for2 != nil
+	})
+	if for1 == nil || for1.DelayMillis <= 0 || for1.DelayMillis > 1000 || for2.WaitsFor != "max.connections" || for2.Since != for1.Since {
+		t.Fatalf("held for %+v, then for %+v", for1, for2)
+	}
+	first.close()
+	if _, err := waiter.answer(false); err != nil {
+		t.Fatal(err)
+	}
+	timeline := protocol.NewPtrDescribeConnectionTimelineRequest()
+	timeline.ClientPort = int32(local(waiter).Port())
+	got := ask[*protocol.DescribeConnectionTimelineResponse](me, timeline).Connections[0]
+	rate, slot := event(got, protocol.EventWaitedRate), event(got, protocol.EventWaitedSlot)
+	if rate.Limit != "max.connection.creation.rate" || rate.Micros != for1.DelayMillis*1000 || slot.Limit != "max.connections" || slot.Scope != "listener" ||
+		slot.Micros <= 0 || slot.At-slot.Micros != rate.At {
+		t.Errorf("events = %+v, want %d ms for the rate, then the rest for the slot", got.Events, for1.DelayMillis)
+	}
+}
+
 func TestAnAddressThatConnectsTooOftenIsToldOfBothWays(t *testing.T) {
 	t.Parallel()
 	b := limited(t, nil, "quota.window.num=2")
