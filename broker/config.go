@@ -5,11 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/brokerlab/brokerlab/broker/acl"
 	"github.com/brokerlab/brokerlab/broker/internal/kafkaconfig"
 	"github.com/brokerlab/brokerlab/broker/internal/sasl"
 	"github.com/brokerlab/brokerlab/broker/quota"
@@ -281,20 +283,15 @@ func (l *loading) authorizer(class string) string {
 	return ""
 }
 
-// superUsers reads Type:name entries between semicolons.
+// superUsers are the entries of the property, sorted.
 func (l *loading) superUsers(text string) []string {
-	var users []string
-	for entry := range strings.SplitSeq(text, ";") {
-		entry = strings.TrimSpace(entry)
-		switch {
-		case entry == "":
-		case !strings.Contains(entry, ":"):
-			l.problem("super.users", "expected a string in format principalType:principalName but got %s", entry)
-		default:
-			users = append(users, entry)
+	users, err := acl.ParseSuperUsers(text)
+	if err != nil {
+		for text := range strings.Lines(err.Error()) {
+			l.problem("super.users", "%s", strings.TrimSuffix(text, "\n"))
 		}
 	}
-	return users
+	return slices.Sorted(maps.Keys(users))
 }
 
 // scope is where a value is looked for: a listener (upper case), a mechanism of
