@@ -35,10 +35,13 @@ func perIP(v dynamicconfig.Values) (map[netip.Addr]int, error) {
 	if err != nil {
 		return nil, err
 	}
+	const patience = 20 * time.Second // for all names together
+	lookups, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
 	byAddress := make(map[netip.Addr]int, len(overrides))
 	var unknown []error
 	for _, o := range overrides {
-		addr, err := inetaddress.Resolve(context.Background(), o.Host)
+		addr, err := inetaddress.Resolve(lookups, o.Host)
 		if err != nil {
 			unknown = append(unknown, err)
 			continue
