@@ -43,6 +43,7 @@ func FuzzRequests(f *testing.F) {
 		protocol.NewPtrListClientConnectionsRequest(), protocol.NewPtrDescribeConnectionsRequest(), protocol.NewPtrDescribeKernelRequest(),
 		protocol.NewPtrDescribeClosedConnectionsRequest(), protocol.NewPtrDescribeLimitsRequest(),
 		protocol.NewPtrCloseConnectionsRequest(), protocol.NewPtrDescribeConnectionTimelineRequest(),
+		protocol.NewPtrDescribeClientConfigsRequest(),
 	} {
 		f.Add(req.Key(), int16(0), true, req.AppendTo(nil))
 	}

@@ -50,6 +50,7 @@ func versions() kgo.Opt {
 	for _, key := range []int16{
 		protocol.DefaultListClientConnectionsKey, protocol.DefaultDescribeConnectionsKey, protocol.DefaultDescribeKernelKey, protocol.DefaultDescribeClosedKey,
 		protocol.DefaultDescribeLimitsKey, protocol.DefaultCloseConnectionsKey, protocol.DefaultDescribeTimelineKey,
+		protocol.DefaultDescribeClientConfigsKey,
 	} {
 		v.SetMaxKeyVersion(key, 0)
 	}

@@ -129,7 +129,7 @@ func requestFor(key int16) kmsg.Request {
 	for _, ours := range []kmsg.Request{
 		protocol.NewPtrListClientConnectionsRequest(), protocol.NewPtrDescribeConnectionsRequest(), protocol.NewPtrDescribeKernelRequest(),
 		protocol.NewPtrDescribeClosedConnectionsRequest(), protocol.NewPtrDescribeLimitsRequest(), protocol.NewPtrCloseConnectionsRequest(),
-		protocol.NewPtrDescribeConnectionTimelineRequest(),
+		protocol.NewPtrDescribeConnectionTimelineRequest(), protocol.NewPtrDescribeClientConfigsRequest(),
 	} {
 		if ours.Key() == key {
 			return ours

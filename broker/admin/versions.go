@@ -22,6 +22,7 @@ func Versions(keys ...protocol.Keys) kgo.Opt {
 		v.SetMaxKeyVersion(k.DescribeLimits, 0)
 		v.SetMaxKeyVersion(k.CloseConnections, 0)
 		v.SetMaxKeyVersion(k.DescribeTimeline, 0)
+		v.SetMaxKeyVersion(k.DescribeClientConfigs, 0)
 	}
 	return kgo.MaxVersions(v)
 }

@@ -1,6 +1,6 @@
 // Package protocol holds the Kafka messages that brokerlab speaks and franz-go's kmsg lacks, shaped like kmsg's own:
 // ListClientConnections of KIP-1329, PushConfig of KIP-1324, and brokerlab's own DescribeConnections, DescribeKernel, DescribeClosedConnections,
-// DescribeLimits, CloseConnections and DescribeConnectionTimeline.
+// DescribeLimits, CloseConnections, DescribeConnectionTimeline and DescribeClientConfigs.
 //
 // Each message lists its fields once, in wire order, in a method named fields; the same list writes and reads it.
 // A message does not survive as a half: ReadFrom of truncated bytes is an error, and no length that the bytes claim
@@ -20,6 +20,7 @@ type Keys struct {
 	DescribeLimits        int16
 	CloseConnections      int16
 	DescribeTimeline      int16
+	DescribeClientConfigs int16
 }
 
 // The keys a broker uses unless told otherwise. Kafka has since given 93 to another message, which brokerlab does not
@@ -34,6 +35,7 @@ const (
 	DefaultDescribeLimitsKey        int16 = 10004
 	DefaultCloseConnectionsKey      int16 = 10005
 	DefaultDescribeTimelineKey      int16 = 10006
+	DefaultDescribeClientConfigsKey int16 = 10007
 )
 
 // DefaultKeys returns the keys of a broker whose configuration moves none.
@@ -47,6 +49,7 @@ func DefaultKeys() Keys {
 		DescribeLimits:        DefaultDescribeLimitsKey,
 		CloseConnections:      DefaultCloseConnectionsKey,
 		DescribeTimeline:      DefaultDescribeTimelineKey,
+		DescribeClientConfigs: DefaultDescribeClientConfigsKey,
 	}
 }
 
@@ -61,6 +64,7 @@ func (k Keys) Names() map[int16]string {
 		k.DescribeLimits:        "DescribeLimits",
 		k.CloseConnections:      "CloseConnections",
 		k.DescribeTimeline:      "DescribeConnectionTimeline",
+		k.DescribeClientConfigs: "DescribeClientConfigs",
 	}
 }
 

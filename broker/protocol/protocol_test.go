@@ -43,6 +43,8 @@ func messages() map[string]message {
 		"PushConfigResponse":                NewPtrPushConfigResponse(),
 		"ConnectionTimelineRequest":         NewPtrDescribeConnectionTimelineRequest(),
 		"ConnectionTimelineResponse":        NewPtrDescribeConnectionTimelineResponse(),
+		"ClientConfigsRequest":              NewPtrDescribeClientConfigsRequest(),
+		"ClientConfigsResponse":             NewPtrDescribeClientConfigsResponse(),
 	}
 }
 
@@ -89,6 +91,7 @@ func equal(a, b message) string {
 		DescribeConnectionsResponse{}, DescribeKernelRequest{}, DescribeKernelResponse{},
 		DescribeClosedConnectionsRequest{}, DescribeClosedConnectionsResponse{}, DescribeLimitsRequest{}, DescribeLimitsResponse{},
 		CloseConnectionsRequest{}, CloseConnectionsResponse{}, DescribeConnectionTimelineRequest{}, DescribeConnectionTimelineResponse{},
+		DescribeClientConfigsRequest{}, DescribeClientConfigsResponse{},
 		PushConfigRequest{}, PushConfigResponse{},
 		kmsg.Tags{},
 	))
@@ -264,6 +267,9 @@ func TestArrayBoundsAreTheSizesOfEmptyElements(t *testing.T) {
 		"closing connection":   {leastClosingConnection, size(new(CloseConnectionsResponseConnection).fields)},
 		"timeline":             {leastTimeline, size(new(DescribeConnectionTimelineResponseConnection).fields)},
 		"pushed configuration": {leastPushedConfig, size(new(PushConfigRequestConfig).fields)},
+		"client's configs":     {leastClientConfigs, size(new(DescribeClientConfigsResponseClient).fields)},
+		"kept configuration":   {leastConfiguration, size(new(DescribeClientConfigsResponseConfiguration).fields)},
+		"kept entry":           {leastPushedEntry, size(new(DescribeClientConfigsResponseEntry).fields)},
 		"timeline event":       {leastTimelineEvent, size(new(DescribeConnectionTimelineResponseEvent).fields)},
 	} {
 		if c.bound != c.size {
@@ -312,6 +318,7 @@ func TestKeysCanMove(t *testing.T) {
 		{NewPtrDescribeLimitsRequest(), standard.DescribeLimits},
 		{NewPtrCloseConnectionsRequest(), standard.CloseConnections},
 		{NewPtrDescribeConnectionTimelineRequest(), standard.DescribeTimeline},
+		{NewPtrDescribeClientConfigsRequest(), standard.DescribeClientConfigs},
 		{NewPtrPushConfigRequest(), standard.PushConfig},
 	} {
 		if got := c.req.Key(); got != c.want || c.req.ResponseKind().Key() != c.want {
@@ -358,6 +365,8 @@ func FuzzReadFrom(f *testing.F) {
 		func() message { return NewPtrCloseConnectionsResponse() },
 		func() message { return NewPtrDescribeConnectionTimelineRequest() },
 		func() message { return NewPtrDescribeConnectionTimelineResponse() },
+		func() message { return NewPtrDescribeClientConfigsRequest() },
+		func() message { return NewPtrDescribeClientConfigsResponse() },
 		func() message { return NewPtrPushConfigRequest() },
 		func() message { return NewPtrPushConfigResponse() },
 	}

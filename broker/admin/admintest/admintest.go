@@ -160,6 +160,8 @@ func requestFor(key int16) kmsg.Request {
 		return protocol.NewPtrCloseConnectionsRequest()
 	case protocol.DefaultDescribeTimelineKey:
 		return protocol.NewPtrDescribeConnectionTimelineRequest()
+	case protocol.DefaultDescribeClientConfigsKey:
+		return protocol.NewPtrDescribeClientConfigsRequest()
 	}
 	return kmsg.RequestForKey(key)
 }

@@ -94,6 +94,7 @@ func table(o Options) []row {
 		needing(serve(kmsg.Key(protocol.DefaultDescribeLimitsKey), 0, 0, describeLimits), cluster(acl.Describe)),
 		needing(serve(kmsg.Key(protocol.DefaultCloseConnectionsKey), 0, 0, closeConnections), cluster(acl.Alter)),
 		needing(serve(kmsg.Key(protocol.DefaultDescribeTimelineKey), 0, 0, describeConnectionTimeline), cluster(acl.Describe)),
+		needing(serve(kmsg.Key(protocol.DefaultDescribeClientConfigsKey), 0, 0, describeClientConfigs), cluster(acl.Describe)),
 	} {
 		r.name = names[r.key]
 		rows = append(rows, r)
