@@ -38,8 +38,6 @@ type Options struct {
 	Password  string
 	// Sources are where clients come from, in turn; empty: an address of the kernel's choice.
 	Sources []fleet.SourceSpec
-	// Ports is how many connections the clients' side has ports for; 0: not counted.
-	Ports int
 
 	// Steps are numbers of connections, each more than the one before.
 	Steps []int
@@ -112,7 +110,7 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// clone is a copy without loose ends for another kind of client.
+// group is count clients of t from source.
 func (o *Options) group(t *Target, source *fleet.SourceSpec, count int) fleet.Group {
 	g := fleet.Group{
 		Name: t.Name, Count: count, Target: t.Addr, Protocol: o.Protocol, From: source, TLS: o.TLS,

@@ -38,7 +38,8 @@ type run struct {
 	started time.Time
 	asked   bool // the target's limits are known
 	windows Windows
-	turn    int // clients spread so far
+	turn    int    // clients spread so far
+	short   string // why the clients' side cannot hold the next step
 	inside  *inside
 
 	mu   sync.Mutex // guards the rest, and what the sampler adds to the result
@@ -75,7 +76,7 @@ func newRun(o *Options) *run {
 		Target: TargetInfo{Protocol: string(o.Protocol), MutualTLS: o.TLS.Certificate != "" && o.Protocol == fleet.SSL, Mechanism: o.Mechanism},
 		Load: Load{
 			Steps: o.Steps, Rate: o.Rate, Parallel: o.Parallel, TimeoutSecs: o.Timeout.Seconds(), MaxLatency: o.MaxLatency.Seconds(),
-			WarmUp: o.WarmUp, Ports: o.Ports,
+			WarmUp: o.WarmUp,
 		},
 	}
 	info := &r.result.Target
@@ -299,6 +300,11 @@ func (r *run) step(ctx context.Context, want int) (more bool, _ error) {
 	overflows := r.overflows()
 	clock := r.clock()
 	if err := r.add(ctx, want-before); err != nil {
+		// Found before the first socket, by the process that would have held it.
+		if _, text, ok := strings.Cut(err.Error(), fleet.ShortageText); ok {
+			r.short, _, _ = strings.Cut(text, "\n")
+			return false, nil
+		}
 		return false, err
 	}
 	spent := r.clock()
@@ -389,6 +395,11 @@ func (r *run) conclude(ctx context.Context) {
 	switch {
 	case ctx.Err() != nil:
 		*v = Verdict{Kind: EndInterrupted, Connections: up, Side: "none", Certain: true, Text: fmt.Sprintf("interrupted at %s connections", number(up))}
+	case r.short != "":
+		*v = Verdict{
+			Kind: EndShortage, Connections: up, Side: "client", Certain: true,
+			Text: fmt.Sprintf("ended at %s connections, before the next step: %s%s", number(up), fleet.ShortageText, r.short),
+		}
 	case s == nil:
 		*v = Verdict{Kind: EndUnexplained, Connections: up, Side: "none", Text: "no step was made"}
 	case s.Failed > 0 || s.Connections < s.Want:

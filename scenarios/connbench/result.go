@@ -52,7 +52,6 @@ type Load struct {
 	MaxLatency  float64 `json:"maxLatencySeconds,omitempty"`
 	WarmUp      int     `json:"warmUp"`
 	Processes   int     `json:"processes"`
-	Ports       int     `json:"ports,omitempty"` // this side's, towards the targets
 }
 
 // Memory is what processes hold.

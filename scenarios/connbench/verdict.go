@@ -160,11 +160,19 @@ func (r *run) refused(_ context.Context, v *Verdict, first *Failure) {
 	v.Kind = EndLimit
 	if l := r.limitNamed(name, first.Local); l != nil {
 		v.Limit, v.Certain = l, true
-		v.Text = fmt.Sprintf("limit reached at %s connections: %s. A client from %s %s", number(v.Connections), l, first.Local, does)
+		v.Text = fmt.Sprintf("limit reached at %s connections%s: %s. A client from %s %s", number(v.Connections), r.own(), l, first.Local, does)
 		return
 	}
 	v.Text = fmt.Sprintf("limit reached at %s connections: a client from %s %s, as %s would; the target did not tell its value",
 		number(v.Connections), first.Local, does, name)
+}
+
+// own names the connections that count beside those of the ramp.
+func (r *run) own() string {
+	if c := r.o.Targets[0].Control; c != nil {
+		return fmt.Sprintf(" (beside %d of this command's own)", c.Connections())
+	}
+	return ""
 }
 
 // limitNamed finds a limit that applies to addresses: that of addr itself, or the one that all have.
@@ -202,7 +210,7 @@ func (r *run) waiting(ctx context.Context, v *Verdict, first *Failure) {
 		if !certain {
 			likely = "most likely "
 		}
-		v.Text = fmt.Sprintf("limit reached at %s connections, which is %s%s. The next one waits", number(v.Connections), likely, l)
+		v.Text = fmt.Sprintf("limit reached at %s connections%s, which is %s%s. The next one waits", number(v.Connections), r.own(), likely, l)
 		return
 	}
 	if text := r.outOfFiles(); text != "" {

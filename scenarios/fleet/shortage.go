@@ -19,8 +19,11 @@ type ShortageError struct {
 	Hint       string
 }
 
+// ShortageText begins the text of every [ShortageError], by which it is known where only its text came from a worker.
+const ShortageText = "the clients need "
+
 func (e *ShortageError) Error() string {
-	return fmt.Sprintf("the clients need %d %s, this side has %d: %s", e.Need, e.What, e.Have, e.Hint)
+	return fmt.Sprintf(ShortageText+"%d %s, this side has %d: %s", e.Need, e.What, e.Have, e.Hint)
 }
 
 const (

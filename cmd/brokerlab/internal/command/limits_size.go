@@ -45,8 +45,8 @@ memory holds garbage. What could not be measured is said.
 
 The broker serves its clients meanwhile, but the measure is best without them: what they do is counted too.
 --command-config says how to connect; its protocol must be SSL or SASL_SSL.`,
-		Example: `  brokerlab limits size --memory 8GiB --bootstrap-server localhost:9093 --command-config client.properties \
-      --pid $(pgrep -f server.properties)
+		Example: `  brokerlab limits size --memory 8GiB --bootstrap-server localhost:9093 \
+      --command-config client.properties --pid $(pgrep -f server.properties)
   sudo brokerlab limits size --memory 2GiB --lab quickstart --listener SSL --format json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runLimitsSize(c.Context(), env, &o) },
