@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,9 +50,9 @@ func TestTheExamplesOfHelpWork(t *testing.T) {
 			pasted++
 			pasteExamples(t, bin, name, strings.ReplaceAll(examples, "localhost:9092", b.address("PLAINTEXT")))
 		}
-		for _, m := range regexp.MustCompile(`(?m)^  ([a-z-]+) `).FindAllStringSubmatch(section(help, "Available Commands"), -1) {
+		for _, m := range regexp.MustCompile(`(?m)^ {2}([a-z-]+) `).FindAllStringSubmatch(section(help, "Available Commands"), -1) {
 			if m[1] != "help" && m[1] != "completion" {
-				paste(append(command[:len(command):len(command)], m[1]))
+				paste(append(slices.Clip(command), m[1]))
 			}
 		}
 	}
