@@ -184,7 +184,12 @@ func (c *client) greet(ctx context.Context) error {
 		})
 	}
 	if c.group.Protocol.SASL() {
-		return c.sasl()
+		if err := c.sasl(); err != nil {
+			return err
+		}
+	}
+	if len(c.group.Push) > 0 && c.group.behaviour() != HalfSASL {
+		return c.push()
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ const (
 	ConnectLatency Latency = "connect"        // socket() to established
 	TLSLatency     Latency = "tls handshake"  // established to handshake done
 	SASLLatency    Latency = "sasl exchange"  // first token to authenticated
+	PushLatency    Latency = "config push"    // PushConfig and its answer
 	FirstLatency   Latency = "first response" // socket() to the first answer
 	ReadyLatency   Latency = "ready"          // socket() to as far as the behaviour goes
 	RequestLatency Latency = "request"        // a Metadata or Produce of a held client

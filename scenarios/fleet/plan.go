@@ -128,6 +128,9 @@ type Group struct {
 	Every time.Duration `json:"every,omitempty"`
 	// Topic is where Produce clients write, at partition 0, and what Metadata clients ask about (empty: brokers only).
 	Topic string `json:"topic,omitempty"`
+	// Push is what each client pushes of its configuration (KIP-1324) as soon as it is authenticated, whether the broker lists the
+	// API or not; none: it pushes nothing.
+	Push []Config `json:"push,omitempty"`
 	// Payload and Segment are for Raw clients; Segment 0: one write.
 	Payload []byte `json:"payload,omitempty"`
 	Segment int    `json:"segment,omitempty"`

@@ -53,6 +53,7 @@ const (
 	Handshaking    Phase = "tls"
 	Greeting       Phase = "hello"
 	Authenticating Phase = "sasl"
+	Pushing        Phase = "push"
 	Held           Phase = "held"
 )
 
@@ -74,14 +75,18 @@ type Record struct {
 	Remote netip.AddrPort `json:"remote"`
 
 	Started time.Time     `json:"started"`
-	Connect time.Duration `json:"connect"`         // TCP established
-	TLS     time.Duration `json:"tls,omitempty"`   // handshake done
-	First   time.Duration `json:"first,omitempty"` // first response of any kind
-	SASL    time.Duration `json:"sasl,omitempty"`  // authenticated
-	Ready   time.Duration `json:"ready,omitempty"` // as far as the behaviour goes
+	Connect time.Duration `json:"connect"`          // TCP established
+	TLS     time.Duration `json:"tls,omitempty"`    // handshake done
+	First   time.Duration `json:"first,omitempty"`  // first response of any kind
+	SASL    time.Duration `json:"sasl,omitempty"`   // authenticated
+	Pushed  time.Duration `json:"pushed,omitempty"` // configuration pushed, and answered
+	Ready   time.Duration `json:"ready,omitempty"`  // as far as the behaviour goes
 
 	// Hello is the error code in the answer to ApiVersions; the connection may be up all the same.
 	Hello int16 `json:"hello,omitempty"`
+
+	// Push is the error code in the answer to a pushed configuration; the connection is up all the same.
+	Push int16 `json:"push,omitempty"`
 
 	Outcome Outcome   `json:"outcome"`
 	Phase   Phase     `json:"phase"`
