@@ -288,7 +288,7 @@ sasl.server.max.receive.size=1000
 func TestOverridesWinAndAreTrimmed(t *testing.T) {
 	t.Parallel()
 	c := load(t, "node.id=1\nlog.flush.interval.messages = 1 \nsuper.users = User:a ; User:CN=b,O=c;\n", "node.id = 5", "listeners=PLAINTEXT://127.0.0.1:0", "kernel.accounting=lab:/run/x", "metrics.listener=127.0.0.1:9404")
-	if c.NodeID != 5 || !c.SyncWrites || !slices.Equal(c.SuperUsers, []string{"User:a", "User:CN=b,O=c"}) || c.KernelAccounting != "lab:/run/x" || c.Listeners[0].Port != 0 || c.Properties["node.id"] != "5" {
+	if c.NodeID != 5 || !c.SyncWrites || !slices.Equal(c.SuperUsers, []string{"User:CN=b,O=c", "User:a"}) || c.KernelAccounting != "lab:/run/x" || c.Listeners[0].Port != 0 || c.Properties["node.id"] != "5" {
 		t.Errorf("LoadConfig = %+v", c)
 	}
 }
