@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"bytes"
+	"crypto/x509/pkix"
 	"fmt"
 	"log/slog"
 	"net"
@@ -489,6 +490,42 @@ func TestATimelineHasTheKernelsTimeWhereTheKernelSawIt(t *testing.T) {
 	kernel.mu.Unlock()
 	if e, why := first(); e.At != seen.UnixMicro() || e.Exactness != "exact" || why != "" {
 		t.Errorf("seen = %+v, %q, want the kernel's time, exact", e, why)
+	}
+}
+
+func TestATimelineHasTheStagesThatItsListenerHas(t *testing.T) {
+	t.Parallel()
+	names := func(r *raw) (all []string) {
+		req := protocol.NewPtrDescribeConnectionTimelineRequest()
+		req.ClientPort = int32(local(r).Port())
+		resp := ask[*protocol.DescribeConnectionTimelineResponse](r, req)
+		for i := range resp.Connections[0].Events {
+			all = append(all, resp.Connections[0].Events[i].Name)
+		}
+		return all
+	}
+	p := newPKI(t)
+	b := start(t, fourProtocols(t, p))
+	for what, test := range map[string]struct {
+		of   *raw
+		want []string
+	}{
+		"TLS": {
+			overTLS(t, dial(t, b.Addr("SSL_V4")), p.client(t, pkix.Name{CommonName: "bob", OrganizationalUnit: []string{"apps"}})),
+			[]string{"established", "accepted", "admitted", "registered", "tls done", "first request", "last active"},
+		},
+		"SASL": {
+			login(t, authorizedBroker(t), "root"),
+			[]string{"established", "accepted", "admitted", "registered", "authenticated", "first request", "last active"},
+		},
+	} {
+		got := names(test.of)
+		// Bytes may have come before a stage was over that they ended.
+		slices.Sort(got)
+		slices.Sort(test.want)
+		if !slices.Equal(got, test.want) {
+			t.Errorf("events over %s = %q, want %q", what, got, test.want)
+		}
 	}
 }
 
