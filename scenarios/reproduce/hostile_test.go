@@ -153,3 +153,22 @@ func FuzzPlan(f *testing.F) {
 		}
 	})
 }
+
+// To find out row by row what so many come to would take hours.
+func TestRulesThatALabFileHasNoRoomForAreRefusedBeforeTheyAreWorkedOut(t *testing.T) {
+	const many = 200_000
+	for what, one := range map[string]func(i int) acl.Binding{
+		"principals": func(i int) acl.Binding { return rule(fmt.Sprint("User:u", i), "*", "orders") },
+		"resources":  func(i int) acl.Binding { return rule("User:a", "*", fmt.Sprint("t", i)) },
+		"hosts":      func(i int) acl.Binding { return rule("User:a", fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), "orders") },
+		"all of it":  func(i int) acl.Binding { return rule(fmt.Sprint("User:u", i), fmt.Sprintf("10.%d.%d.0/24", i>>8&255, i&255), fmt.Sprint("t", i)) },
+	} {
+		rules := make([]acl.Binding, many)
+		for i := range rules {
+			rules[i] = one(i)
+		}
+		if _, err := Plan(Source{Name: "x", Rules: rules, Properties: map[string]string{"listeners": "SASL_SSL://:9092"}}); err == nil || !strings.Contains(err.Error(), "more rows of expectations") {
+			t.Errorf("very many %s: %v, want them refused", what, err)
+		}
+	}
+}

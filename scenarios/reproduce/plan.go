@@ -100,6 +100,9 @@ func Plan(source Source) (*Setup, error) {
 	if len(p.errs) > 0 {
 		return nil, errors.Join(p.errs...)
 	}
+	if p.tooMany() {
+		return nil, errTooMany
+	}
 	p.network()
 	p.people()
 	p.resources()
@@ -109,6 +112,39 @@ func Plan(source Source) (*Setup, error) {
 	slices.Sort(p.setup.Notes)
 	p.setup.Notes = slices.Compact(p.setup.Notes)
 	return p.setup, nil
+}
+
+var errTooMany = fmt.Errorf("these rules come to more rows of expectations than the %d that a lab file has room for: take a part of the rules", maxRows)
+
+// tooMany finds rules that come to too many rows without making them, which takes time with the square of their number: each resource,
+// each principal and each range that a rule about one of both has is a row at least.
+func (p *planner) tooMany() bool {
+	type pair struct {
+		principal string
+		thing     thing
+	}
+	total := 0
+	things, principals, ranges := map[thing]struct{}{}, map[string]struct{}{}, map[pair]map[netip.Prefix]struct{}{}
+	for rule := range p.number {
+		if rule.Type == acl.DelegationToken || rule.Type == acl.User {
+			continue
+		}
+		who := pair{rule.Principal, thing{rule.Type, rule.Name}}
+		things[who.thing], principals[rule.Principal] = struct{}{}, struct{}{}
+		if ranges[who] == nil {
+			ranges[who] = map[netip.Prefix]struct{}{}
+		}
+		if r, _ := rangeOf(rule.Host); r.IsValid() {
+			before := len(ranges[who])
+			ranges[who][r] = struct{}{}
+			total += len(ranges[who]) - before
+		}
+		// Not every range has an address in the lab, but very many have.
+		if len(things) > maxRows || len(principals) > maxRows || len(ranges) > maxRows || total > 4*maxRows {
+			return true
+		}
+	}
+	return false
 }
 
 type planner struct {
@@ -398,6 +434,9 @@ func (p *planner) expect() error {
 			if len(named[principal]) > 0 || principal == stranger {
 				rows = &told
 			}
+			if len(told) > maxRows {
+				return errTooMany
+			}
 			if len(*rows) > maxRows {
 				left++
 				continue
@@ -408,7 +447,7 @@ func (p *planner) expect() error {
 		}
 	}
 	if len(told) > maxRows {
-		return fmt.Errorf("these rules come to more rows of expectations than the %d that a lab file has room for: take a part of the rules", maxRows)
+		return errTooMany
 	}
 	if len(told)+len(silent) > maxRows {
 		p.note("%d rows are left out, of principals and resources that no rule is about together: each is as %s", len(silent)+left, stranger)
