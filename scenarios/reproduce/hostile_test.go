@@ -160,8 +160,12 @@ func TestRulesThatALabFileHasNoRoomForAreRefusedBeforeTheyAreWorkedOut(t *testin
 	for what, one := range map[string]func(i int) acl.Binding{
 		"principals": func(i int) acl.Binding { return rule(fmt.Sprint("User:u", i), "*", "orders") },
 		"resources":  func(i int) acl.Binding { return rule("User:a", "*", fmt.Sprint("t", i)) },
-		"hosts":      func(i int) acl.Binding { return rule("User:a", fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), "orders") },
-		"all of it":  func(i int) acl.Binding { return rule(fmt.Sprint("User:u", i), fmt.Sprintf("10.%d.%d.0/24", i>>8&255, i&255), fmt.Sprint("t", i)) },
+		"hosts": func(i int) acl.Binding {
+			return rule("User:a", fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), "orders")
+		},
+		"all of it": func(i int) acl.Binding {
+			return rule(fmt.Sprint("User:u", i), fmt.Sprintf("10.%d.%d.0/24", i>>8&255, i&255), fmt.Sprint("t", i))
+		},
 	} {
 		rules := make([]acl.Binding, many)
 		for i := range rules {
