@@ -25,6 +25,9 @@ const childDir = "BROKERLAB_TEST_BROKER_DIR"
 // childAuthorizer, set beside it, gives that broker an authorizer that lets everybody do what no rule is about.
 const childAuthorizer = "BROKERLAB_TEST_BROKER_AUTHORIZER"
 
+// childPolicy, set beside it, is that broker's client.config.policy.class.name.
+const childPolicy = "BROKERLAB_TEST_BROKER_POLICY"
+
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		os.Exit(childBroker(dir))
@@ -40,6 +43,7 @@ func childBroker(dir string) int {
 	if os.Getenv(childAuthorizer) != "" {
 		cfg.Authorizer, cfg.AllowEveryone = broker.StandardAuthorizer, true
 	}
+	cfg.ConfigPolicy = os.Getenv(childPolicy)
 	b, err := broker.New(cfg)
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, err)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,14 +14,17 @@ import (
 
 // List tells what is held; see [configpush.Lister].
 func (p *Policy) List(ctx context.Context, f configpush.Filter) ([]configpush.Client, error) {
-	now, open := time.Now(), p.allOpen()
+	p.mu.Lock()
+	tick := p.tick
+	p.mu.Unlock()
+	open := p.allOpen()
 	found, err := p.find(ctx, &f)
 	if err != nil {
 		return nil, fmt.Errorf("list clients' configurations: %w", err)
 	}
 	clients := make([]configpush.Client, 0, len(found))
 	for i := range found {
-		p.settle(&found[i], now, open)
+		p.settle(&found[i], tick, open)
 		if (!f.Ambiguous || found[i].client.Ambiguous()) && (f.Most <= 0 || len(clients) < f.Most) {
 			clients = append(clients, found[i].client)
 		}
@@ -132,8 +136,8 @@ func (p *Policy) allOpen() map[string][]string {
 }
 
 // settle adds what is known of a client's connections, and leaves out the configurations that nobody can have: every open
-// connection has pushed another. all are the connections that were open at a time; who pushed later is there as well.
-func (p *Policy) settle(r *row, at time.Time, all map[string][]string) {
+// connection has pushed another. all are the connections that were open after a tick; who pushed later than that is there as well.
+func (p *Policy) settle(r *row, tick int64, all map[string][]string) {
 	r.client.Open = -1
 	if all == nil {
 		return
@@ -142,25 +146,14 @@ func (p *Policy) settle(r *row, at time.Time, all map[string][]string) {
 	r.client.Open = len(open)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	strangers := false
-	present := make([]bool, len(r.ids)) // its client is there
-	for _, id := range open {
-		known := false
-		for i := range r.ids {
-			if p.pushed(r.ids[i], id) {
-				known, present[i] = true, true
-			}
-		}
-		strangers = strangers || !known
-	}
+	present, strangers := p.present(r, open) // whose client is there
 	somebody := false
 	for i := range present {
 		c := &r.client.Configurations[i]
-		present[i] = present[i] || c.Last.UnixMilli() >= at.UnixMilli()
+		c.Open = r.runs[i] == p.run && slices.Contains(open, c.ConnectionID)
+		by := p.pushers[r.ids[i]]
+		present[i] = present[i] || by != nil && by.at > tick
 		somebody = somebody || present[i]
-		for _, id := range open {
-			c.Open = c.Open || id == c.ConnectionID && r.runs[i] == p.run
-		}
 	}
 	if strangers || !somebody {
 		return
@@ -172,4 +165,20 @@ func (p *Policy) settle(r *row, at time.Time, all map[string][]string) {
 		}
 	}
 	r.client.Configurations = kept
+}
+
+// present tells which configurations an open connection has pushed, and whether there are connections that have pushed
+// none of them. Its caller holds mu.
+func (p *Policy) present(r *row, open []string) (present []bool, strangers bool) {
+	present = make([]bool, len(r.ids))
+	for _, id := range open {
+		known := false
+		for i := range r.ids {
+			if p.pushed(r.ids[i], id) {
+				known, present[i] = true, true
+			}
+		}
+		strangers = strangers || !known
+	}
+	return present, strangers
 }

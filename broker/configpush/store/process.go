@@ -40,6 +40,7 @@ func (p *Policy) Process(ctx context.Context, push *configpush.Push) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // it has waited for too long; nobody wants the answer
 	}
+	p.tick = max(p.tick+1, time.Now().UnixMilli())
 	var c change
 	if err = p.within(ctx, func(tx *sql.Tx) (err error) {
 		c, err = p.change(ctx, tx, identity, push, digest, text)
@@ -52,7 +53,9 @@ func (p *Policy) Process(ctx context.Context, push *configpush.Push) error {
 		delete(p.pushers, id)
 	}
 	for i := range c.others {
-		delete(p.pushers[c.others[i].id], push.ConnectionID) // it has another now
+		if all := p.pushers[c.others[i].id]; all != nil {
+			delete(all.by, push.ConnectionID) // it has another now
+		}
 	}
 	p.note(c.kept, push)
 	return nil
@@ -67,7 +70,7 @@ type change struct {
 }
 
 func (p *Policy) change(ctx context.Context, tx *sql.Tx, identity []byte, push *configpush.Push, digest []byte, text string) (c change, err error) {
-	client, isNew, err := clientOf(ctx, tx, identity, push)
+	client, isNew, err := p.client(ctx, tx, identity, push, p.tick)
 	if err != nil {
 		return c, err
 	}
@@ -81,7 +84,7 @@ func (p *Policy) change(ctx context.Context, tx *sql.Tx, identity []byte, push *
 		return c, err
 	}
 	if over := p.clients + c.clients - p.most.Load(); over > 0 {
-		evicted, gone, unfit := evict(ctx, tx, over)
+		evicted, gone, unfit := p.evict(ctx, tx, over)
 		c.clients -= evicted
 		c.gone = append(c.gone, gone...)
 		return c, unfit
@@ -89,20 +92,19 @@ func (p *Policy) change(ctx context.Context, tx *sql.Tx, identity []byte, push *
 	return c, nil
 }
 
-// clientOf finds the row of an identity, or makes it.
-func clientOf(ctx context.Context, tx *sql.Tx, identity []byte, push *configpush.Push) (id int64, isNew bool, err error) {
-	err = tx.QueryRowContext(ctx, "SELECT id FROM client WHERE identity = ?", identity).Scan(&id)
+// client finds the row of an identity, or makes it.
+func (p *Policy) client(ctx context.Context, tx *sql.Tx, identity []byte, push *configpush.Push, now int64) (id int64, isNew bool, err error) {
+	err = p.in(ctx, tx, findClient).QueryRowContext(ctx, identity).Scan(&id)
 	switch {
 	case err == nil:
-		_, err = tx.ExecContext(ctx, "UPDATE client SET last = ? WHERE id = ?", time.Now().UnixMilli(), id)
+		_, err = p.in(ctx, tx, touchClient).ExecContext(ctx, now, id)
 		return id, false, err
 	case !errors.Is(err, sql.ErrNoRows):
 		return 0, false, err
 	}
 	shown := configpush.Printable
-	made, err := tx.ExecContext(ctx, `INSERT INTO client (identity, principal, client_id, address, listener, protocol, software, software_version, last)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, identity, shown(push.Principal), shown(push.ClientID), push.Address.String(), shown(push.Listener),
-		push.Protocol, shown(push.Software), shown(push.SoftwareVersion), time.Now().UnixMilli())
+	made, err := p.in(ctx, tx, addClient).ExecContext(ctx, identity, shown(push.Principal), shown(push.ClientID), push.Address.String(), shown(push.Listener),
+		push.Protocol, shown(push.Software), shown(push.SoftwareVersion), now)
 	if err != nil {
 		return 0, false, err
 	}
@@ -111,7 +113,7 @@ func clientOf(ctx context.Context, tx *sql.Tx, identity []byte, push *configpush
 }
 
 func (p *Policy) configurations(ctx context.Context, tx *sql.Tx, client int64) (all []held, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT id, digest, connection_id, shared OR run <> ? FROM configuration WHERE client = ? ORDER BY last, id", p.run, client)
+	rows, err := p.in(ctx, tx, findConfigurations).QueryContext(ctx, p.run, client)
 	if err != nil {
 		return nil, err
 	}
@@ -143,30 +145,28 @@ func (p *Policy) keep(
 		if over > 0 && i != same && !slices.Contains(gone, all[i].id) {
 			gone = append(gone, all[i].id)
 			over--
-			if _, err = tx.ExecContext(ctx, "UPDATE client SET more = more + 1 WHERE id = ?", client); err != nil {
+			if _, err = p.in(ctx, tx, countMore).ExecContext(ctx, client); err != nil {
 				return 0, nil, err
 			}
 		}
 	}
 	for _, i := range gone {
-		if _, err = tx.ExecContext(ctx, "DELETE FROM configuration WHERE id = ?", i); err != nil {
+		if _, err = p.in(ctx, tx, dropConfiguration).ExecContext(ctx, i); err != nil {
 			return 0, nil, err
 		}
 	}
 	if len(gone) == len(all) || same >= 0 && len(gone) == len(all)-1 {
-		if _, err = tx.ExecContext(ctx, "UPDATE client SET more = 0 WHERE id = ? AND more > 0", client); err != nil {
+		if _, err = p.in(ctx, tx, forgetMore).ExecContext(ctx, client); err != nil {
 			return 0, nil, err
 		}
 	}
 	if same >= 0 {
 		h := &all[same]
-		_, err = tx.ExecContext(ctx, `UPDATE configuration SET shared = ?, run = ?, connection_id = ?, connected = ?, last = ?, pushes = pushes + 1,
-			bytes = ?, entries = ? WHERE id = ?`, h.shared || h.connectionID != push.ConnectionID, p.run, push.ConnectionID, push.Connected.UnixMilli(),
+		_, err = p.in(ctx, tx, countConfiguration).ExecContext(ctx, h.shared || h.connectionID != push.ConnectionID, p.run, push.ConnectionID, push.Connected.UnixMilli(),
 			now, push.Bytes, text, h.id)
 		return h.id, gone, err
 	}
-	made, err := tx.ExecContext(ctx, `INSERT INTO configuration (client, digest, run, connection_id, connected, first, last, pushes, bytes, entries)
-		VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?)`, client, digest, p.run, push.ConnectionID, push.Connected.UnixMilli(), now, now, push.Bytes, text)
+	made, err := p.in(ctx, tx, addConfiguration).ExecContext(ctx, client, digest, p.run, push.ConnectionID, push.Connected.UnixMilli(), now, now, push.Bytes, text)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -221,36 +221,39 @@ func (p *Policy) openOf(all []held, push *configpush.Push) (open []string, stran
 
 // pushed tells whether a connection has pushed a configuration in this run.
 func (p *Policy) pushed(configuration int64, connection string) bool {
-	_, ok := p.pushers[configuration][connection]
+	all := p.pushers[configuration]
+	if all == nil {
+		return false
+	}
+	_, ok := all.by[connection]
 	return ok
 }
 
 // note remembers who pushed what. Its caller holds mu.
 func (p *Policy) note(configuration int64, push *configpush.Push) {
-	by := p.pushers[configuration]
-	if by == nil {
-		by = map[string]struct{}{}
-		p.pushers[configuration] = by
+	all := p.pushers[configuration]
+	if all == nil {
+		all = &pushers{by: map[string]struct{}{}}
+		p.pushers[configuration] = all
 	}
 	const many = 64
-	if len(by) >= many && len(by)&(len(by)-1) == 0 && p.open != nil { // connections come and go
+	if n := len(all.by); n >= many && n&(n-1) == 0 && p.open != nil { // connections come and go
 		open := map[string]struct{}{}
 		identity := push.Identity()
 		for c := range p.open(&identity) {
-			if _, ok := by[c.ConnectionID]; ok {
+			if _, ok := all.by[c.ConnectionID]; ok {
 				open[c.ConnectionID] = struct{}{}
 			}
 		}
-		by = open
-		p.pushers[configuration] = by
+		all.by = open
 	}
-	by[push.ConnectionID] = struct{}{}
+	all.by[push.ConnectionID] = struct{}{}
+	all.at = p.tick
 }
 
 // evict takes the clients out that have not pushed for longest. It tells how many, and which configurations they had.
-func evict(ctx context.Context, tx *sql.Tx, over int64) (clients int64, gone []int64, err error) {
-	const oldest = "SELECT id FROM client ORDER BY last, id LIMIT ?"
-	rows, err := tx.QueryContext(ctx, "SELECT id FROM configuration WHERE client IN ("+oldest+")", over)
+func (p *Policy) evict(ctx context.Context, tx *sql.Tx, over int64) (clients int64, gone []int64, err error) {
+	rows, err := p.in(ctx, tx, findOldest).QueryContext(ctx, over)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -265,7 +268,7 @@ func evict(ctx context.Context, tx *sql.Tx, over int64) (clients int64, gone []i
 	if unfit := rows.Err(); unfit != nil {
 		return 0, nil, unfit
 	}
-	done, err := tx.ExecContext(ctx, "DELETE FROM client WHERE id IN ("+oldest+")", over)
+	done, err := p.in(ctx, tx, dropOldest).ExecContext(ctx, over)
 	if err != nil {
 		return 0, nil, err
 	}

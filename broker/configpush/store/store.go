@@ -54,12 +54,20 @@ type Policy struct {
 	most atomic.Int64
 	open func(of *configpush.Identity) iter.Seq[configpush.Context] // nil: nobody tells
 
-	write *sql.DB // one connection
-	read  *sql.DB // others; the same in memory
+	write      *sql.DB                 // one connection
+	read       *sql.DB                 // others; the same in memory
+	statements map[statement]*sql.Stmt // of write; not changed after Configure
 
 	mu      sync.Mutex
-	clients int64                         // rows of client
-	pushers map[int64]map[string]struct{} // connections that pushed a configuration in this run, by its id
+	clients int64              // rows of client
+	tick    int64              // when the last push was kept, in milliseconds; no two are the same
+	pushers map[int64]*pushers // of this run, by the id of the configuration
+}
+
+// pushers are the connections that pushed a configuration.
+type pushers struct {
+	by map[string]struct{}
+	at int64 // the tick of the last
 }
 
 var (
@@ -69,7 +77,7 @@ var (
 
 // New returns a policy that is to be configured.
 func New(log *slog.Logger) *Policy {
-	return &Policy{log: log, run: time.Now().UnixNano(), pushers: map[int64]map[string]struct{}{}}
+	return &Policy{log: log, run: time.Now().UnixNano(), pushers: map[int64]*pushers{}}
 }
 
 // Configure opens the database in the first of log.dirs, or makes it.
@@ -224,7 +232,10 @@ func (p *Policy) prepare(where string) error {
 			return fail(err)
 		}
 	}
-	if err := p.write.QueryRowContext(ctx, "SELECT count(*) FROM client").Scan(&p.clients); err != nil {
+	if err := p.write.QueryRowContext(ctx, "SELECT count(*), coalesce(max(last), 0) FROM client").Scan(&p.clients, &p.tick); err != nil {
+		return fail(err)
+	}
+	if err := p.prepareStatements(ctx); err != nil {
 		return fail(err)
 	}
 	return nil
