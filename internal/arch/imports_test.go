@@ -26,12 +26,16 @@ func parts() map[string][]string {
 	}
 }
 
-// Packages that are arithmetic: no I/O, no protocol. They import the standard library and what is named here.
+// Packages that are arithmetic, or that programs of others build upon: they import the standard library and what is named here.
 func pure() map[string][]string {
 	return map[string][]string{
 		"broker/acl":     {"github.com/gaissmai/bart"},
 		"broker/quota":   {},
 		"broker/feature": {},
+
+		"broker/configpush":       {module + "/broker/protocol"},
+		"broker/configpush/log":   {module + "/broker/configpush"},
+		"broker/configpush/store": {module + "/broker/configpush", "modernc.org/sqlite"},
 	}
 }
 
@@ -79,7 +83,19 @@ func TestPurePackagesImportOnlyTheStandardLibrary(t *testing.T) {
 		for _, spec := range f.ast.Imports {
 			path := importPath(spec)
 			if strings.Contains(path, ".") && !slices.Contains(allowed, path) {
-				t.Errorf("%s/%s imports %s: %s is arithmetic", f.dir, f.name, path, f.dir)
+				t.Errorf("%s/%s imports %s, which %s must do without", f.dir, f.name, path, f.dir)
+			}
+		}
+	}
+}
+
+// A database is big, and one thing that a broker keeps is in one.
+func TestOnlyTheStoreOfPushesHasADatabase(t *testing.T) {
+	for _, f := range tree(t) {
+		for _, spec := range f.ast.Imports {
+			path := importPath(spec)
+			if f.dir != "broker/configpush/store" && (strings.HasPrefix(path, "modernc.org/") || path == "database/sql" && !f.test) {
+				t.Errorf("%s/%s imports %s: only broker/configpush/store does", f.dir, f.name, path)
 			}
 		}
 	}
