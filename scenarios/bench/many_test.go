@@ -23,7 +23,7 @@ func BenchmarkManyBrokers(b *testing.B) {
 	for b.Loop() {
 		o := &connbench.Options{
 			Protocol: fleet.SSL, Sources: []fleet.SourceSpec{{Prefix: netip.MustParsePrefix("127.1.0.0/24")}},
-			Steps: []int{few, many}, Parallel: 48, Timeout: time.Minute, WarmUp: warmUp, Settle: 3 * time.Second,
+			Steps: []int{few, many}, Parallel: 48, Timeout: time.Minute, WarmUp: brokers * warmUp, Settle: 3 * time.Second,
 			Worker: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, binary, "fleet-worker") },
 		}
 		for range brokers {
