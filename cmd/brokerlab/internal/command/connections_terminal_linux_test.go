@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sys/unix"
 
 	"github.com/brokerlab/brokerlab/broker/admin/admintest"
@@ -74,6 +75,36 @@ func TestWatchRefreshesATerminalInPlace(t *testing.T) {
 			if strings.ContainsAny(line, "\x1b\u009b") || utf8.RuneCountInString(line) > tableWidth {
 				t.Errorf("line = %q", line)
 			}
+		}
+	}
+}
+
+func TestWatchingLimitsRefreshesATerminalInPlaceWithoutWhatIsOff(t *testing.T) {
+	t.Parallel()
+	c := admintest.Start(t, answering(1, protocol.DefaultDescribeLimitsKey, func(kmsg.Request) kmsg.Response { return fullListener(1) }))
+	screen, tty := terminal(t)
+	var errout strings.Builder
+	code := Run(t.Context(), []string{"brokerlab", "limits", "watch", "--bootstrap-server", c.Addr(0), "--count", "2", "--interval", "1ms"},
+		Env{Stdin: strings.NewReader(""), Stdout: tty, Stderr: &errout})
+	if code != 0 {
+		t.Fatalf("watch = %d, %s", code, errout.String())
+	}
+	var drawn strings.Builder
+	for b := make([]byte, 1<<12); strings.Count(drawn.String(), "addresses are shown") < 2; {
+		n, err := screen.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn.Write(b[:n])
+	}
+	pictures := strings.Split(drawn.String(), refresh)
+	if len(pictures) != 3 || pictures[0] != "" {
+		t.Fatalf("watch drew %d pictures, want 2: %q", len(pictures)-1, pictures)
+	}
+	for _, p := range pictures[1:] {
+		const rows = 24
+		if !strings.Contains(p, "127.0.0.5     1.5s") || strings.Contains(p, "max.connection.creation.rate  broker") || strings.Count(p, "\n") > rows {
+			t.Errorf("picture = %s", p)
 		}
 	}
 }

@@ -50,7 +50,8 @@ base value of max.connections also caps the inter-broker listener, which the bro
 
 Then who is in front of each listener, in the order in which a client passes: the kernel's accept queue, the one socket that
 the acceptor holds until there is a slot or a rate allows it, those held for the rate of their address and closed then,
-those admitted that wait for their network thread. BLOCKED is the share of the last minute in which the acceptor waited.
+those admitted that wait for their network thread. BLOCKED is the share of the last minute in which the acceptor waited; as
+in Kafka a wait is added when it ends.
 
 NEXT CONNECTION is what a client meets that comes now from an address without connections: admitted, waits for a slot
 (until one closes), waits for a rate, closed at once, or held, then closed. Addresses are listed the busiest first, with
@@ -77,16 +78,18 @@ error of each that did not goes to standard error.`,
 			})
 		},
 	}
-	o.flags(c)
+	const most = 10
+	o.flags(c, most)
 	return c
 }
 
-func (o *limitsOptions) flags(c *cobra.Command) {
+// flags gives c the flags of both, with how many addresses are shown unless it is said.
+func (o *limitsOptions) flags(c *cobra.Command, addresses int32) {
 	addBootstrap(c, &o.bootstrapOptions)
 	f := c.Flags()
 	f.StringVar(&o.listener, "listener", "", "only the listener of this `NAME`, beside the broker's limits")
 	f.StringVar(&o.address, "client-address", "", "only client addresses in this IP `address` or prefix such as 10.0.0.0/8")
-	f.Int32Var(&o.addresses, "addresses", 10, "how many client addresses to show, the busiest first, at most 1000")
+	f.Int32Var(&o.addresses, "addresses", addresses, "how many client addresses to show, the busiest first, at most 1000")
 	f.Int32SliceVar(&o.nodes, "node", nil, "ask only the broker of this `id`; may be repeated")
 	f.Lookup("node").DefValue = "" // all
 	addFormat(c, &o.format)

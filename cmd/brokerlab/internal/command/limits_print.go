@@ -182,7 +182,7 @@ func (o *limitsOptions) printLimits(env Env, answers []*protocol.DescribeLimitsR
 		return printJSON(env.Stdout, jsonOfAnswers(answers, err))
 	}
 	var text strings.Builder
-	if failed := writeLimits(&text, answers); failed != nil {
+	if failed := writeLimits(&text, answers, false); failed != nil {
 		return failed
 	}
 	if _, failed := io.WriteString(env.Stdout, text.String()); failed != nil {
@@ -216,8 +216,8 @@ func noteUncounted(env Env, answers []*protocol.DescribeLimitsResponse) error {
 	return nil
 }
 
-// writeLimits writes the tables of each broker. Those without rows are left out.
-func writeLimits(text *strings.Builder, answers []*protocol.DescribeLimitsResponse) error {
+// writeLimits writes the tables of each broker. Those without rows are left out; terse also leaves out limits that are off.
+func writeLimits(text *strings.Builder, answers []*protocol.DescribeLimitsResponse, terse bool) error {
 	for i, a := range answers {
 		if i > 0 {
 			text.WriteByte('\n')
@@ -227,7 +227,7 @@ func writeLimits(text *strings.Builder, answers []*protocol.DescribeLimitsRespon
 			rows     [][]string
 			flexible []int
 		}{
-			{limitRows(a), []int{1, 5}}, {listenerRows(a), []int{0}}, {heldRows(a), []int{0, 1}}, {nextRows(a), []int{0, 1}}, {addressRows(a), []int{0, 5}},
+			{limitRows(a, terse), []int{1, 5}}, {listenerRows(a), []int{0}}, {heldRows(a), []int{0, 1}}, {nextRows(a), []int{0, 1}}, {addressRows(a), []int{0, 5}},
 		} {
 			if len(table.rows) == 1 {
 				continue
@@ -244,10 +244,13 @@ func writeLimits(text *strings.Builder, answers []*protocol.DescribeLimitsRespon
 	return nil
 }
 
-func limitRows(a *protocol.DescribeLimitsResponse) [][]string {
+func limitRows(a *protocol.DescribeLimitsResponse, terse bool) [][]string {
 	rows := [][]string{{"LIMIT", "OF", "VALUE", "IN USE", "LEFT", "SET BY"}}
 	for i := range a.Limits {
 		l := &a.Limits[i]
+		if terse && l.Value == protocol.NoLimit {
+			continue
+		}
 		of := l.ListenerName
 		switch l.Scope {
 		case protocol.ScopeAddress:

@@ -21,7 +21,7 @@ func newLimitsWatch(env Env) *cobra.Command {
 		Use:   "watch --bootstrap-server host:port",
 		Short: "Show limits, use and who waits again and again",
 		Long: `Show limits, how far they are used and who waits again and again, until interrupted or --count times. On a terminal the
-picture of limits show is refreshed in place; elsewhere each listener of each broker is a line of key=value pairs each
+picture of limits show is refreshed in place, without the limits that are off; elsewhere each listener of each broker is a line of key=value pairs each
 time, or with --format json each time a document on a line.
 
 A value that is not known, or a limit that is none, is a dash. Needs DESCRIBE on the cluster.`,
@@ -36,7 +36,8 @@ A value that is not known, or a limit that is none, is a dash. Needs DESCRIBE on
 			return o.runWatch(c, env, interval, count)
 		},
 	}
-	o.flags(c)
+	const most = 3 // so that the picture fits a terminal
+	o.flags(c, most)
 	c.Flags().DurationVar(&interval, "interval", time.Second, "`time` between two looks")
 	c.Flags().IntVar(&count, "count", 0, "`times` to look; 0 until interrupted")
 	return c
@@ -89,7 +90,7 @@ func (o *limitsOptions) printAgain(env Env, answers []*protocol.DescribeLimitsRe
 	var text strings.Builder
 	if isTerminal(env.Stdout) {
 		text.WriteString(refresh)
-		if failed := writeLimits(&text, answers); failed != nil {
+		if failed := writeLimits(&text, answers, true); failed != nil {
 			return failed
 		}
 	} else {
