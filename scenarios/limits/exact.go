@@ -152,7 +152,9 @@ func (s *sight) limited(ctx context.Context, limit int) {
 	Eventually(func() int64 { return max(s.witness.Report(ctx).Group.Served, s.listed(ctx)) }).WithContext(ctx).WithTimeout(patience).
 		Should(BeNumerically("<=", limit))
 	if mark, most := s.mark(ctx), int64(max(before, limit)); mark > most {
+		s.mu.Lock()
 		s.broken = append(s.broken, fmt.Sprintf("served: the kernel saw %d at one instant while a limit of %d became %d", mark, before, limit))
+		s.mu.Unlock()
 	}
 	s.witness.Again(ctx)
 	s.begin(ctx)
