@@ -88,7 +88,7 @@ func Detect(name string, head []byte) (Format, error) {
 	case ".txt":
 		return KafkaACLs, nil
 	}
-	return "", fmt.Errorf("%s: cannot tell its format: say which of %v it is", name, Formats())
+	return "", fmt.Errorf("%s: fits no format by its name and content: say which of %v it is", name, Formats())
 }
 
 // bom is what some editors put before a text.

@@ -383,7 +383,7 @@ func (l *linter) groups(dualStack bool) {
 			}
 		}
 		if dualStack && n.v4 > 0 && n.v6 == 0 && n.everyone == 0 {
-			l.add(OneFamily, at, fmt.Sprintf("is for IPv4 clients only (%d hosts): over IPv6 the same clients are not meant", n.v4), "a rule for their IPv6 range as well")
+			l.add(OneFamily, at, fmt.Sprintf("is for IPv4 clients only (hosts: %d): over IPv6 the same clients are not meant", n.v4), "a rule for their IPv6 range as well")
 		}
 	}
 }

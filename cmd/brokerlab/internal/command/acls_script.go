@@ -79,6 +79,9 @@ Needs DESCRIBE on the cluster, to add and remove also ALTER. Exit status: 0 when
 
 // runACLs does what the command line says. Errors of the cluster are said on stdout, as Kafka's tool has it.
 func runACLs(c *cobra.Command, env Env, o *aclsOptions) error {
+	if len(env.args) == 0 && c.HasParent() {
+		return c.Help()
+	}
 	if len(env.args) == 0 {
 		return toolError(env, "This tool helps to manage acls on kafka.")
 	}

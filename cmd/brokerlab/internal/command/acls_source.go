@@ -202,7 +202,9 @@ func readACLFile(env Env, path, format string) ([]aclfile.Entry, error) {
 	var err error
 	if format == "" {
 		head, _ := buffered.Peek(enough) // shorter at the end, and Read has any error
-		f, err = aclfile.Detect(name, head)
+		if f, err = aclfile.Detect(name, head); err != nil {
+			err = fmt.Errorf("%w, with --from", err)
+		}
 	} else {
 		f, err = aclfile.ParseFormat(format)
 	}

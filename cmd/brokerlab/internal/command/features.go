@@ -43,7 +43,10 @@ To change them needs ALTER on the cluster. Exit status: 0 when done, else 1.`,
     --feature metadata.version=33
   kafka-features.sh version-mapping --release-version 4.4`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(env.args) == 0 && c.HasParent() {
+				return c.Help()
+			}
 			if len(args) == 0 {
 				return featuresUsage(env, "too few arguments")
 			}
