@@ -63,6 +63,7 @@ func TestLimitsAreShownWithWhoSetThemAndWhoWaits(t *testing.T) {
 	t.Parallel()
 	c := admintest.Start(t, answering(1, protocol.DefaultDescribeLimitsKey, func(kmsg.Request) kmsg.Response { return fullListener(1) }))
 	got := run(t, "brokerlab", "limits", "show", "--bootstrap-server", c.Addr(0))
+	//nolint:dupword // a table
 	want := `broker 1, 2026-09-21T14:15:00Z: counted by the broker, exact; accept queues by the kernel
 
 LIMIT                         OF            VALUE      IN USE  LEFT   SET BY
@@ -87,7 +88,7 @@ ADDRESS          OPEN  MAX        RATE   MAX RATE   NEXT CONNECTION
 127.0.0.5        2     2 (own)    1.5/s  5/s (own)  closed at once: max.connections.per.ip
 0:0:0:0:0:0:0:1  1     unlimited  -      unlimited  admitted
 … 2 of 3 addresses are shown (--addresses)
-` //nolint:dupword // a table
+`
 	if got.code != 0 || got.out != want {
 		t.Errorf("limits show = %d\n%s\nwant\n%s", got.code, got.out, want)
 	}
