@@ -63,7 +63,7 @@ type sizing struct {
 
 // activeFor is how long active clients are watched, each sending a request every activeEvery.
 const (
-	activeFor   = 5 * time.Second
+	activeFor   = 4 * time.Second
 	activeEvery = time.Second
 )
 
