@@ -289,12 +289,22 @@ func checkNames(types, names []string) error {
 			}
 		}
 		if slices.Contains(types, typeIPs) {
-			if _, err := net.ResolveIPAddr("ip", name); err != nil {
+			if _, err := net.ResolveIPAddr("ip", name); err != nil && !isJavaAddress(name) {
 				return fmt.Errorf("The entity name for %s must be a valid IP or resolvable host, but it is: %s", types[0], name)
 			}
 		}
 	}
 	return nil
+}
+
+// isJavaAddress tells of spellings that Java's tool takes for addresses and Go does not: [::1], and 127.1 for 127.0.0.1. The broker judges
+// them.
+func isJavaAddress(name string) bool {
+	if inside, ok := strings.CutPrefix(name, "["); ok {
+		inside, ok = strings.CutSuffix(inside, "]")
+		return ok && net.ParseIP(inside) != nil
+	}
+	return strings.Trim(name, "0123456789.") == "" && strings.Count(name, ".") < 3
 }
 
 // repeated are the members of all that are there more than once.
