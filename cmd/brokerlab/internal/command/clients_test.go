@@ -161,3 +161,55 @@ func TestHostileConfigurationsAreShownSafely(t *testing.T) {
 		}
 	}
 }
+
+func TestAWideListLinksConnectionsToConfigurations(t *testing.T) {
+	t.Parallel()
+	clientID := "orders-1"
+	open := func(id string) protocol.DescribeConnectionsResponseConnection {
+		return protocol.DescribeConnectionsResponseConnection{
+			ConnectionID: id, Principal: "User:orders", ClientAddress: "10.1.0.4", ClientID: &clientID, ListenerName: "SSL",
+			SoftwareName: "franz-go", SoftwareVersion: "1.22",
+		}
+	}
+	first, second := pushedConfiguration("acks=all"), pushedConfiguration("acks=1")
+	first.ConnectionID = "a"
+	for _, c := range []struct {
+		kept []protocol.DescribeClientConfigsResponseConfiguration
+		want []string // of the connections a and b
+	}{
+		{nil, []string{"", ""}},
+		{
+			[]protocol.DescribeClientConfigsResponseConfiguration{first},
+			[]string{"8 B pushed 1m30s ago over this connection", "8 B pushed 1m30s ago over another connection of this client"},
+		},
+		{
+			[]protocol.DescribeClientConfigsResponseConfiguration{first, second},
+			[]string{"8 B pushed 1m30s ago over this connection", "AMBIGUOUS: one of 2 configurations, see brokerlab clients show"},
+		},
+	} {
+		broker := answering(1, protocol.DefaultDescribeConnectionsKey, func(req kmsg.Request) kmsg.Response {
+			if _, configs := req.(*protocol.DescribeClientConfigsRequest); !configs {
+				resp := protocol.NewPtrDescribeConnectionsResponse()
+				resp.NodeID, resp.Connections = 1, []protocol.DescribeConnectionsResponseConnection{open("a"), open("b")}
+				return resp
+			}
+			resp := protocol.NewPtrDescribeClientConfigsResponse()
+			resp.NodeID, resp.Time = 1, pushTime+90_000
+			if c.kept != nil {
+				resp.Clients = []protocol.DescribeClientConfigsResponseClient{pushingClient(3, clientID, c.kept...)}
+			}
+			return resp
+		})
+		broker.Keys = append(broker.Keys, protocol.DefaultDescribeClientConfigsKey)
+		got := run(t, "brokerlab", "connections", "list", "--wide", "--bootstrap-server", admintest.Start(t, broker).Addr(0))
+		var links []string
+		for line := range strings.Lines(got.out) {
+			if text, ok := strings.CutPrefix(line, "  config  "); ok {
+				links = append(links, strings.TrimSpace(text))
+			}
+		}
+		if want := strings.Join(c.want, "\n"); strings.Join(links, "\n") != strings.TrimSpace(want) {
+			t.Errorf("connections list --wide with %d configurations =\n%s%s, want the links\n%s", len(c.kept), got.out, got.errout, want)
+		}
+	}
+}

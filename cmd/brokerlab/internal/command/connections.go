@@ -150,7 +150,8 @@ func (o *connectionsOptions) runWide(c *cobra.Command, env Env) error {
 		rows, err := cl.DescribeConnections(ctx, f)
 		total := len(rows)
 		rows = order(rows)
-		return printed(env, err, func() error { return o.printWide(env, rows, total, err) })
+		links := linkConfigs(ctx, cl, f)
+		return printed(env, err, func() error { return o.printWide(env, rows, links, total, err) })
 	})
 }
 

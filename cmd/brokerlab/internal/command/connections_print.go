@@ -117,6 +117,8 @@ type jsonWide struct {
 	Kernel       *jsonKernel `json:"kernel"`
 	KernelSource string      `json:"kernelSource"`
 	KernelWhy    string      `json:"kernelWhy"`
+
+	Config *jsonConfigLink `json:"config"` // null where the broker keeps none of its client
 }
 
 type jsonTLS struct {
@@ -142,17 +144,18 @@ type jsonKernel struct {
 }
 
 // printWide prints all that is known of each connection, one block each.
-func (o *connectionsOptions) printWide(env Env, rows []admin.Connection, total int, err error) error {
+func (o *connectionsOptions) printWide(env Env, rows []admin.Connection, links configLinks, total int, err error) error {
 	if o.format == formatJSON {
 		list := jsonList[jsonWide]{Connections: make([]jsonWide, len(rows)), Total: cutTotal(len(rows), total), Errors: jsonErrors(err)}
 		for i := range rows {
 			list.Connections[i] = jsonWideOf(&rows[i])
+			list.Connections[i].Config = links.json(&rows[i])
 		}
 		return printJSON(env.Stdout, list)
 	}
 	w := bufio.NewWriter(env.Stdout)
 	for i := range rows {
-		writeBlock(w, &rows[i])
+		writeBlock(w, &rows[i], links.text(&rows[i]))
 	}
 	if err := w.Flush(); err != nil { // remembers the first error
 		return err
@@ -226,7 +229,7 @@ func jsonWideOf(r *admin.Connection) jsonWide {
 
 // writeBlock writes one connection: a line that names it, then a line for each source with what that source knows. The
 // writer keeps the first error for Flush.
-func writeBlock(w *bufio.Writer, r *admin.Connection) {
+func writeBlock(w *bufio.Writer, r *admin.Connection, config string) {
 	line := func(source string, facts ...string) {
 		w.WriteString(pad(source, 10) + strings.Join(facts, "  ") + "\n") //nolint:errcheck // Flush returns it
 	}
@@ -247,6 +250,9 @@ func writeBlock(w *bufio.Writer, r *admin.Connection) {
 	}
 	if s := r.SASL; s != nil {
 		line("  sasl", shown(s.Mechanism), "since "+since(s.AuthenticatedSince))
+	}
+	if config != "" {
+		line("  config", config)
 	}
 	switch k := r.Kernel; {
 	case k != nil:
