@@ -28,7 +28,7 @@ func TestRatesOfAddressesAreFoundInEverySpelling(t *testing.T) {
 		{"--describe --ip [::g]", "", "The entity name for ips must be a valid IP or resolvable host, but it is: [::g]"},
 	} {
 		var stdout, stderr bytes.Buffer
-		args := append([]string{"configs", "--bootstrap-server", server}, strings.Fields(c.args)...)
+		args := append([]string{"brokerlab", "configs", "--bootstrap-server", server}, strings.Fields(c.args)...)
 		Run(t.Context(), args, Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr})
 		if got := strings.TrimSpace(stdout.String()); got != c.out {
 			t.Errorf("configs %s prints\n%s\nwant\n%s", c.args, got, c.out)
