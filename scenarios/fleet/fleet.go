@@ -434,6 +434,7 @@ func (f *Fleet) Call(ctx context.Context, id int, req kmsg.Request) (kmsg.Respon
 	}
 	c.step()
 	resp, err := c.roundTrip(req)
+	c.sock.wake() // an end may have come with the answer
 	if err != nil && !errors.Is(err, errAbandoned) {
 		c.fail(err)
 		return nil, &ClientError{classify(err, Held), Held, err.Error()}

@@ -42,6 +42,15 @@ func (s *Stage) Describe(ctx context.Context, f admin.DescribeFilter) []admin.Co
 	return slices.DeleteFunc(rows, func(r admin.Connection) bool { return own(r.ClientAddress) })
 }
 
+// ClientConfigs is what clients have pushed of their configurations, as the broker keeps it (client.config.policy.class.name=store).
+func (s *Stage) ClientConfigs(ctx context.Context, f admin.ClientConfigsFilter) []protocol.DescribeClientConfigsResponseClient {
+	GinkgoHelper()
+	answers, err := s.admin.DescribeClientConfigs(ctx, f)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(answers).To(HaveLen(1))
+	return answers[0].Clients
+}
+
 // own tells whether a connection from this address is the stage's.
 func own(address string) bool {
 	a, err := netip.ParseAddr(address)
