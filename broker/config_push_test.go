@@ -82,6 +82,20 @@ func (r *recorder) calls() int {
 	return len(r.pushes)
 }
 
+// last is the latest push.
+func (r *recorder) last() *configpush.Push {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pushes[len(r.pushes)-1]
+}
+
+// told is how often the policy was closed, and what it was configured and reconfigured with.
+func (r *recorder) told() (closed int, configured, altered []map[string]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed, slices.Clone(r.configured), slices.Clone(r.altered)
+}
+
 func (r *recorder) behave(process func(context.Context, *configpush.Push) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,9 +238,7 @@ func TestThePolicySeesWhoPushesOverEveryProtocol(t *testing.T) {
 		if got, err := r.answer(true); err != nil || !bytes.Equal(got, []byte{0, 0, 0, 0, 0, 0, 0, 0}) {
 			t.Fatalf("%s: answer = %x, %v, want success", l.Name, got, err)
 		}
-		rec.mu.Lock()
-		got := rec.pushes[len(rec.pushes)-1]
-		rec.mu.Unlock()
+		got := rec.last()
 		want := configpush.Context{
 			Listener: l.Name, Protocol: string(l.Protocol), Address: netip.MustParseAddr(l.Host), ClientID: "app", CorrelationID: 7,
 			Principal: map[broker.Protocol]string{broker.Plaintext: "User:ANONYMOUS", broker.SSL: "User:bob", broker.SASLPlaintext: "User:alice", broker.SASLSSL: "User:alice"}[l.Protocol],
@@ -301,7 +313,7 @@ func TestEveryStrangePushHasItsAnswer(t *testing.T) {
 	answered(r, pushing(many...), 137)
 	answered(r, pushing(make([]string, 200_000)...), 42, "empty")
 	answered(r, pushing("\xff\xfe\x00", "\x00\xff"), 0)
-	if got := rec.pushes[len(rec.pushes)-1].Entries[0]; got.Key != "\xff\xfe\x00" || got.Value != "\x00\xff" {
+	if got := rec.last().Entries[0]; got.Key != "\xff\xfe\x00" || got.Value != "\x00\xff" {
 		t.Errorf("the policy saw %q, want what was sent", []string{got.Key, got.Value})
 	}
 }
@@ -415,8 +427,8 @@ func TestABrokerStopsThoughItsPolicyHangs(t *testing.T) {
 	r.request(pushing("acks", "all"))
 	eventually(t, "the policy has the push", func() bool { return rec.calls() == 1 })
 	stopsWithin(t, b, 9*time.Second)
-	if rec.closed != 1 {
-		t.Errorf("the policy was closed %d times, want once", rec.closed)
+	if closed, _, _ := rec.told(); closed != 1 {
+		t.Errorf("the policy was closed %d times, want once", closed)
 	}
 }
 
@@ -510,8 +522,8 @@ func TestAPolicyThatCannotBeConfiguredFailsTheStart(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "client.config.policy.class.name") || !strings.Contains(err.Error(), "no such table") {
 			t.Errorf("New with a policy of an %s = %v, want the property and the cause", what, err)
 		}
-		if rec.closed != 1 {
-			t.Errorf("a policy that cannot be configured is closed %d times, want once", rec.closed)
+		if closed, _, _ := rec.told(); closed != 1 {
+			t.Errorf("a policy that cannot be configured is closed %d times, want once", closed)
 		}
 		start(t, load(t, "listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs="+dir+"\n")) // nothing holds the directory
 	}
@@ -534,8 +546,8 @@ func TestTheLimitOfPushesIsAlteredWhileTheBrokerRunsAndOutlivesIt(t *testing.T) 
 		answered(r, pushing("k", strings.Repeat("x", n)), 137, strconv.Itoa(n), strconv.Itoa(n+1))
 	}
 	limited(100)
-	first := len(rec.altered) // a new cluster has dynamic configs from the start
-	if got := rec.configured[0]; got["log.dirs"] != dir || got["client.config.max.bytes"] != "100" || got["client.config.policy.timeout.ms"] != "5000" ||
+	_, configured, before := rec.told() // a new cluster has dynamic configs from the start
+	if got := configured[0]; got["log.dirs"] != dir || got["client.config.max.bytes"] != "100" || got["client.config.policy.timeout.ms"] != "5000" ||
 		got["client.config.store.max.instances"] != "10000" {
 		t.Errorf("the policy was configured with %v", got)
 	}
@@ -543,7 +555,8 @@ func TestTheLimitOfPushesIsAlteredWhileTheBrokerRunsAndOutlivesIt(t *testing.T) 
 	limited(200)
 	mustAlter(r, "1", map[string]*string{"client.config.max.bytes": new("300")})
 	limited(300)
-	if told := rec.altered[first:]; len(told) != 2 || told[0]["client.config.max.bytes"] != "200" || told[1]["client.config.max.bytes"] != "300" {
+	_, _, altered := rec.told()
+	if told := altered[len(before):]; len(told) != 2 || told[0]["client.config.max.bytes"] != "200" || told[1]["client.config.max.bytes"] != "300" {
 		t.Errorf("the policy was told of %d alterations: %v, want two", len(told), told)
 	}
 	for value, want := range map[string]string{"0": "Value must be at least 1", "abc": "Not a number of type INT", "": "Not a number of type INT"} {
@@ -583,15 +596,16 @@ func TestTheLimitOfPushesIsAlteredWhileTheBrokerRunsAndOutlivesIt(t *testing.T) 
 	}
 	r.close()
 	stop()
-	if rec.closed != 1 {
-		t.Errorf("the policy was closed %d times, want once", rec.closed)
+	if closed, _, _ := rec.told(); closed != 1 {
+		t.Errorf("the policy was closed %d times, want once", closed)
 	}
 	b, stop = startLogged(t, properties, &logText{})
 	defer stop()
 	r = dial(t, b.Addr("PLAINTEXT"))
 	limited(300)
-	if n := len(rec.altered); n == first+2 || rec.altered[n-1]["client.config.max.bytes"] != "300" {
-		t.Errorf("the policy was not told what an earlier run has stored: %v", rec.altered)
+	_, _, altered = rec.told()
+	if n := len(altered); n == len(before)+2 || altered[n-1]["client.config.max.bytes"] != "300" {
+		t.Errorf("the policy was not told what an earlier run has stored: %v", altered)
 	}
 	mustAlter(r, "1", map[string]*string{"client.config.max.bytes": nil})
 	limited(200)

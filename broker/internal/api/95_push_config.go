@@ -59,7 +59,8 @@ func strangeKey(entries []configpush.Entry) string {
 		case key == "":
 			return fmt.Sprintf("The key of configuration %d is empty.", i+1)
 		case seen[key]:
-			return "The client configuration has a key twice: " + configpush.Printable(key)
+			const most = 200
+			return "The client configuration has a key twice: " + configpush.Printable(key[:min(len(key), most)])
 		}
 		seen[key] = true
 	}
