@@ -652,7 +652,9 @@ func TestALimitedListenerMayGoAndComeBackOverTLS(t *testing.T) {
 	third.served("a third over TLS, when one has gone")
 	mustAlter(admin, "1", map[string]*string{"listeners": nil, "listener.name.added.max.connections": nil, "listener.security.protocol.map": nil})
 	third.ended("who was served by the listener")
-	eventually(t, "TLS has the other one", func() bool { return inUse(admin, "max.ssl.connections", "") == 1 && inUse(admin, "max.connections", "") == 4 })
+	eventually(t, "TLS has the other one", func() bool {
+		return inUse(admin, "max.ssl.connections", "") == 1 && inUse(admin, "max.connections", "") == 4
+	})
 	for _, a := range inside {
 		a.stays("another listener's")
 	}
