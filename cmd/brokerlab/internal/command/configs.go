@@ -131,6 +131,9 @@ on the cluster. Exit status: 0 when done, else 1.`,
 // run does what the command line says and speaks as Kafka's tool does: what it finds itself is one line of standard error,
 // what the cluster refuses is two, the arguments and the exception.
 func (o *configsOptions) run(c *cobra.Command, env Env) error {
+	if len(env.args) == 0 && c.HasParent() {
+		return c.Help()
+	}
 	if len(env.args) == 0 {
 		return toolError(env, "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, client-metrics or group")
 	}
