@@ -3,6 +3,7 @@ package broker_test
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -53,7 +54,7 @@ func TestAnAlterationOfVeryManyConfigsIsAnswered(t *testing.T) {
 	req.Version, req.ValidateOnly = 1, true
 	for i := range many {
 		resource := kmsg.NewIncrementalAlterConfigsRequestResource()
-		resource.ResourceType, resource.ResourceName = 99, fmt.Sprint(i) // no such type
+		resource.ResourceType, resource.ResourceName = 99, strconv.Itoa(i) // no such type
 		req.Resources = append(req.Resources, resource)
 	}
 	resp := ask[*kmsg.IncrementalAlterConfigsResponse](r, req)

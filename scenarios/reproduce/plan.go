@@ -114,6 +114,27 @@ func Plan(source Source) (*Setup, error) {
 	return p.setup, nil
 }
 
+type planner struct {
+	source  Source
+	setup   *Setup
+	errs    []error
+	doors   []door
+	mapping *mapping
+	land    *land
+	number  map[acl.Binding]int // of each rule, from 1
+
+	principals []string
+	logins     map[string]login
+	taken      map[string]bool // names of users
+	things     []thing
+}
+
+// thing is a resource that is asked about.
+type thing struct {
+	kind acl.ResourceType
+	name string
+}
+
 var errTooMany = fmt.Errorf("these rules come to more rows of expectations than the %d that a lab file has room for: take a part of the rules", maxRows)
 
 // tooMany finds rules that come to too many rows without making them, which takes time with the square of their number: each resource,
@@ -145,27 +166,6 @@ func (p *planner) tooMany() bool {
 		}
 	}
 	return false
-}
-
-type planner struct {
-	source  Source
-	setup   *Setup
-	errs    []error
-	doors   []door
-	mapping *mapping
-	land    *land
-	number  map[acl.Binding]int // of each rule, from 1
-
-	principals []string
-	logins     map[string]login
-	taken      map[string]bool // names of users
-	things     []thing
-}
-
-// thing is a resource that is asked about.
-type thing struct {
-	kind acl.ResourceType
-	name string
 }
 
 func (p *planner) wrong(format string, args ...any) {
@@ -424,6 +424,9 @@ func (p *planner) expect() error {
 	var told, silent []Row
 	left := 0
 	for _, t := range p.things {
+		if len(told) > maxRows {
+			return errTooMany
+		}
 		named := p.hosts(t)
 		for _, principal := range p.principals {
 			l, ok := p.logins[principal]
@@ -433,9 +436,6 @@ func (p *planner) expect() error {
 			rows := &silent
 			if len(named[principal]) > 0 || principal == stranger {
 				rows = &told
-			}
-			if len(told) > maxRows {
-				return errTooMany
 			}
 			if len(*rows) > maxRows {
 				left++

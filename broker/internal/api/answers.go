@@ -62,9 +62,7 @@ func completeError(req kmsg.Request, resp kmsg.Response, code int16, message str
 		for i := range r.Coordinators {
 			c := &r.Coordinators[i]
 			c.NodeID, c.Port = -1, -1
-			if c.ErrorMessage == nil {
-				c.ErrorMessage = new(string)
-			}
+			complete(&c.ErrorMessage)
 		}
 	case *kmsg.OffsetFetchResponse:
 		for i := range r.Topics {
@@ -72,7 +70,17 @@ func completeError(req kmsg.Request, resp kmsg.Response, code int16, message str
 				r.Topics[i].Partitions[j].Metadata = new(string)
 			}
 		}
-	case *kmsg.FetchResponse: // as Kafka: no records are none, which librdkafka insists on, not null
+	case *kmsg.FetchResponse, *kmsg.ShareFetchResponse:
+		noRecords(r)
+	case *kmsg.AlterUserSCRAMCredentialsResponse:
+		r.Results = refuseUsers(req.(*kmsg.AlterUserSCRAMCredentialsRequest), code, message)
+	}
+}
+
+// noRecords gives refused partitions what Kafka gives them, which librdkafka insists on: no records, rather than null.
+func noRecords(resp kmsg.Response) {
+	switch r := resp.(type) {
+	case *kmsg.FetchResponse:
 		for i := range r.Topics {
 			for j := range r.Topics[i].Partitions {
 				p := &r.Topics[i].Partitions[j]
@@ -85,8 +93,6 @@ func completeError(req kmsg.Request, resp kmsg.Response, code int16, message str
 				r.Topics[i].Partitions[j].Records = []byte{}
 			}
 		}
-	case *kmsg.AlterUserSCRAMCredentialsResponse:
-		r.Results = refuseUsers(req.(*kmsg.AlterUserSCRAMCredentialsRequest), code, message)
 	}
 }
 
