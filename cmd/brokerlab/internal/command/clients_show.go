@@ -102,10 +102,8 @@ func (o *clientsShowOptions) printOne(w io.Writer, r *pusher, k *protocol.Descri
 	}
 	slices.SortFunc(table, func(a, b []string) int { return strings.Compare(a[1], b[1]) })
 	const key, value = 1, 2
-	if err := printTable(w, table, key, value); err != nil {
-		return err
-	}
-	if left > 0 {
+	err = printTable(w, table, key, value)
+	if err == nil && left > 0 {
 		_, err = fmt.Fprintf(w, "    %s as by default (--all shows them)\n", plural(left, "key"))
 	}
 	return err

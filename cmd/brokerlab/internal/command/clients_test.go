@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -45,14 +46,12 @@ func keeper(t *testing.T, asked *[]*protocol.DescribeClientConfigsRequest) *admi
 		*asked = append(*asked, r)
 		resp := protocol.NewPtrDescribeClientConfigsResponse()
 		resp.NodeID, resp.Time = 1, pushTime+90_000
-		for i, c := range clients {
-			if c.ID > r.AfterID {
-				resp.Clients = clients[i : i+1]
-				if i+1 < len(clients) {
-					resp.NextID = c.ID
-				}
-				break
-			}
+		next := slices.IndexFunc(clients, func(c protocol.DescribeClientConfigsResponseClient) bool { return c.ID > r.AfterID })
+		if next >= 0 {
+			resp.Clients = clients[next : next+1]
+		}
+		if next+1 < len(clients) {
+			resp.NextID = clients[next].ID
 		}
 		return resp
 	}))
@@ -142,7 +141,7 @@ func TestHostileConfigurationsAreShownSafely(t *testing.T) {
 	t.Parallel()
 	hostile := pushingClient(-1, strings.Repeat("\x1b[2Jé", 300), protocol.DescribeClientConfigsResponseConfiguration{
 		Bytes: -1, LastPushed: 1 << 62, Pushes: -5, Entries: []protocol.DescribeClientConfigsResponseEntry{
-			{Key: "\x1b]0;x\a", Value: strings.Repeat("‮", 500), Type: -128}, {Key: "acks", Value: "1\n", Type: 99},
+			{Key: "\x1b]0;x\a", Value: strings.Repeat("\u202e", 500), Type: -128}, {Key: "acks", Value: "1\n", Type: 99},
 		},
 	})
 	hostile.Connections, hostile.More = -7, -1
@@ -151,7 +150,7 @@ func TestHostileConfigurationsAreShownSafely(t *testing.T) {
 	}))
 	for _, words := range [][]string{{"list"}, {"show"}, {"show", "--all"}, {"diff"}, {"lint"}, {"list", "--format", "json"}, {"show", "--format", "json"}, {"diff", "--format", "json"}} {
 		got := run(t, append([]string{"brokerlab", "clients", "--bootstrap-server", c.Addr(0)}, words...)...)
-		if strings.ContainsAny(got.out, "\x1b\a‮") || got.code > 1 {
+		if strings.ContainsAny(got.out, "\x1b\a\u202e") || got.code > 1 {
 			t.Errorf("clients %v = %d\n%q", words, got.code, got.out)
 		}
 		for line := range strings.Lines(got.out) {

@@ -22,7 +22,7 @@ type configLink struct {
 // linkConfigs asks for what clients have pushed. It is a help beside the list: a broker that keeps nothing, or does not know the
 // request, adds nothing.
 func linkConfigs(ctx context.Context, cl *admin.Client, f admin.DescribeFilter) configLinks {
-	answers, _ := cl.DescribeClientConfigs(ctx, admin.ClientConfigsFilter{ //nolint:errcheck // what the others know is shown
+	answers, _ := cl.DescribeClientConfigs(ctx, admin.ClientConfigsFilter{
 		Principal: f.Principal, Address: f.Address, Listener: f.Listener, Software: f.Software, Nodes: f.Nodes,
 	})
 	links := configLinks{}
