@@ -16,6 +16,7 @@ import (
 func notPasted() map[string]string {
 	return map[string]string{
 		"brokerlab broker":               "a server.properties; guide-broker.md",
+		"brokerlab clients":              "clients that tell their configs; guide-config-push.md",
 		"brokerlab check":                "a lab; reproduce-acls.md",
 		"brokerlab connections watch":    "somebody who looks; the tests of connections",
 		"brokerlab kernel":               "a lab; guide-kernel.md",
