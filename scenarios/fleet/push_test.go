@@ -73,6 +73,8 @@ func TestClientsOfOneGroupPushConfigurationsOfTheirOwn(t *testing.T) {
 			t.Errorf("%s client %d = %s, error code %d after %v; want up, %d", r.Group, r.Index, r.Outcome, r.Push, r.Pushed, want)
 		}
 	}
+	policy.mu.Lock()
+	defer policy.mu.Unlock()
 	g.Expect(policy.values).To(HaveLen(count))
 	for i := range count {
 		g.Expect(policy.values).To(HaveKeyWithValue(strconv.Itoa(i)+" 5 true", 1))
