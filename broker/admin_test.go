@@ -35,6 +35,14 @@ func brokerConfig(r *raw, resource string, names ...string) map[string]kmsg.Desc
 // alter sets (or, with a nil value, deletes) configs of a broker and returns code and message.
 func alter(r *raw, resource string, configs map[string]*string) (int16, string) {
 	r.t.Helper()
+	out := ask[*kmsg.IncrementalAlterConfigsResponse](r, alterRequest(resource, configs)).Resources[0]
+	if out.ErrorMessage == nil {
+		return out.ErrorCode, ""
+	}
+	return out.ErrorCode, *out.ErrorMessage
+}
+
+func alterRequest(resource string, configs map[string]*string) *kmsg.IncrementalAlterConfigsRequest {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	req.Version = 1
 	one := kmsg.NewIncrementalAlterConfigsRequestResource()
@@ -48,11 +56,7 @@ func alter(r *raw, resource string, configs map[string]*string) (int16, string) 
 		one.Configs = append(one.Configs, c)
 	}
 	req.Resources = append(req.Resources, one)
-	out := ask[*kmsg.IncrementalAlterConfigsResponse](r, req).Resources[0]
-	if out.ErrorMessage == nil {
-		return out.ErrorCode, ""
-	}
-	return out.ErrorCode, *out.ErrorMessage
+	return req
 }
 
 func TestBrokerConfigsAreDescribedWithWhereTheyComeFrom(t *testing.T) {

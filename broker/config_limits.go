@@ -23,20 +23,20 @@ func (c *Config) limits(l *loading, p properties) {
 		return // said before
 	}
 	var err error
-	if c.PerIPOverrides, err = perIP(values); err != nil {
+	if c.PerIPOverrides, err = perIP(context.Background(), values); err != nil {
 		l.problem(dynamicconfig.PerIPOverrides, "%w", err)
 	}
 }
 
 // perIP reads max.connections.per.ip.overrides and looks its names up. A host that is unknown is an
 // [inetaddress.ErrUnknownHost], everything else is in Kafka's words.
-func perIP(v dynamicconfig.Values) (map[netip.Addr]int, error) {
+func perIP(ctx context.Context, v dynamicconfig.Values) (map[netip.Addr]int, error) {
 	overrides, err := v.PerIP()
 	if err != nil {
 		return nil, err
 	}
 	const patience = 20 * time.Second // for all names together
-	lookups, cancel := context.WithTimeout(context.Background(), patience)
+	lookups, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	byAddress := make(map[netip.Addr]int, len(overrides))
 	var unknown []error
@@ -86,7 +86,16 @@ func (b *Broker) readOverrides(v dynamicconfig.Values) (overrides, error) {
 	if next.text == b.overrides.text {
 		return next, nil
 	}
-	addresses, err := perIP(v)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() { // a broker that stops waits for no name server
+		select {
+		case <-b.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	addresses, err := perIP(ctx, v)
 	if err == nil {
 		next.addresses = addresses
 	}

@@ -1,6 +1,7 @@
 package broker_test
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -37,6 +38,24 @@ func hold(t *testing.T, n int, source string, b *broker.Broker, listener string)
 func inUse(admin *raw, name, listener string) int {
 	admin.t.Helper()
 	return int(limitRow(describeLimits(admin, nil), name, listener).InUse)
+}
+
+// A name server that does not answer holds up who set the names, and not the end of the broker. It is the default of the
+// whole process that is replaced: no other test runs meanwhile.
+func TestABrokerStopsThoughNobodyKnowsTheNamesOfOverrides(t *testing.T) { //nolint:paralleltest // see above
+	asked := make(chan struct{}, 100)
+	usual := net.DefaultResolver
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		asked <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+	defer func() { net.DefaultResolver = usual }()
+	b := limitable(t, "")
+	admin := dial(t, b.Addr("INSIDE"))
+	admin.request(alterRequest("1", map[string]*string{"max.connections.per.ip.overrides": new("a.example:1,b.example:1,c.example:1,d.example:1")}))
+	<-asked
+	stopsWithin(t, b, 4*time.Second) // one name alone takes longer
 }
 
 // Rule 60.
