@@ -474,6 +474,30 @@ func TestAClientThatIgnoresItsLimitIsNamedInTheLog(t *testing.T) {
 	}
 }
 
+// A policy whose disk is full fails each push, and a log on that disk must not be what fills it.
+func TestAPolicyThatFailsForEveryClientDoesNotFillTheLog(t *testing.T) {
+	t.Parallel()
+	rec := policy(t)
+	rec.behave(func(context.Context, *configpush.Push) error { return errors.New("disk is full") })
+	text := &logText{}
+	cfg := plainConfig()
+	cfg.ConfigPolicy = rec.name
+	b := start(t, cfg, broker.WithLog(slog.New(slog.NewTextHandler(text, nil))))
+	const pushes, aSecond = 2000, 100
+	begun := time.Now()
+	for range pushes / 100 { // so many each may send
+		r := dial(t, b.Addr("PLAINTEXT"))
+		for range 100 {
+			answered(r, pushing("acks", "all"), -1)
+		}
+	}
+	seconds := int(time.Since(begun)/time.Second) + 2
+	n := strings.Count(text.String(), "the policy for client configurations failed")
+	if n < aSecond || n > seconds*aSecond {
+		t.Errorf("the log has %d lines about %d pushes that failed within %d seconds, want at most %d a second", n, pushes, seconds, aSecond)
+	}
+}
+
 func TestThePropertiesOfPushesAreChecked(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

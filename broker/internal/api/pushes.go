@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/brokerlab/brokerlab/broker/configpush"
+	"github.com/brokerlab/brokerlab/broker/internal/network"
 	"github.com/brokerlab/brokerlab/broker/protocol"
 )
 
@@ -43,6 +44,9 @@ type pushes struct {
 	log      *slog.Logger
 	metrics  *pushMetrics
 	maxBytes atomic.Int64 // client.config.max.bytes
+	// Log lines about pushes that took too long, failed, and were too large.
+	slow, failed, large network.Complaint
+	begun               time.Time
 
 	queue  chan *pushed
 	queued atomic.Int64 // bytes of what waits
@@ -66,7 +70,7 @@ func newPushes(ctx context.Context, o *Options) *pushes {
 	if o.ConfigPolicy == nil {
 		return nil
 	}
-	p := &pushes{policy: o.ConfigPolicy, timeout: o.ConfigPolicyTimeout, log: o.Log, queue: make(chan *pushed, pushQueue)}
+	p := &pushes{policy: o.ConfigPolicy, timeout: o.ConfigPolicyTimeout, log: o.Log, queue: make(chan *pushed, pushQueue), begun: time.Now()}
 	if p.timeout <= 0 {
 		p.timeout = DefaultPolicyTimeout
 	}
@@ -126,7 +130,7 @@ func (p *pushes) expire(j *pushed) {
 		return // the connections are being closed
 	}
 	p.metrics.result(pushTimeout)
-	p.log.Warn("the policy for client configurations took too long", slog.String("connection", j.push.ConnectionID), slog.Duration("timeout", p.timeout))
+	p.complain(&p.slow, slog.LevelWarn, "the policy for client configurations took too long", slog.String("connection", j.push.ConnectionID), slog.Duration("timeout", p.timeout))
 	j.call.refuse(j.req, kerr.UnknownServerError, fmt.Sprintf("The policy for client configurations took longer than %v.", p.timeout))
 }
 
@@ -164,7 +168,7 @@ func (p *pushes) work(j *pushed) {
 	default:
 		p.metrics.result(pushError)
 	}
-	p.log.Error("the policy for client configurations failed", slog.String("connection", j.push.ConnectionID), slog.Any("error", err))
+	p.complain(&p.failed, slog.LevelError, "the policy for client configurations failed", slog.String("connection", j.push.ConnectionID), slog.Any("error", err))
 	j.call.refuse(j.req, kerr.UnknownServerError, "The policy for client configurations failed.")
 }
 
@@ -224,9 +228,21 @@ func (p *pushes) refused(q *call, entries []configpush.Entry, size, most int) {
 		return
 	}
 	c := q.pushContext()
-	p.log.Warn("a client's configuration is too large", slog.Int("bytes", size), slog.Int("max", most), slog.Int("configs", len(entries)),
+	p.complain(&p.large, slog.LevelWarn, "a client's configuration is too large", slog.Int("bytes", size), slog.Int("max", most), slog.Int("configs", len(entries)),
 		slog.Int("refused_on_connection", ss.tooLarge), slog.String("connection", c.ConnectionID), slog.String("principal", c.Principal),
 		slog.String("client_id", configpush.Printable(c.ClientID)), slog.String("software", c.Software))
+}
+
+// complain logs a failure of a kind, unless there were many of it within a second: whoever may connect may push.
+func (p *pushes) complain(kind *network.Complaint, level slog.Level, message string, attrs ...slog.Attr) {
+	say, unsaid := kind.Admit(int64(time.Since(p.begun)))
+	if !say {
+		return
+	}
+	if unsaid > 0 {
+		attrs = append(attrs, slog.Uint64("not_logged", unsaid))
+	}
+	p.log.LogAttrs(p.ctx, level, message, attrs...) //nolint:sloglint // a constant of each caller
 }
 
 // mayPush takes one of the pushes that a connection may send.

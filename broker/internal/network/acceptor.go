@@ -51,7 +51,7 @@ type listener struct {
 	accepted, admitted, filePauses         atomic.Uint64
 	handshakes, handshakeFailures          atomic.Uint64
 	refused, closed                        [reasonCount]atomic.Uint64
-	complaints                             [reasonCount]complaint
+	complaints                             [reasonCount]Complaint
 	// The acceptor's own.
 	next        int // counts up; the remainder is the loop whose turn it is
 	pauseLogged time.Time

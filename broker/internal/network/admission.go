@@ -99,7 +99,7 @@ func (l *listener) refuse(ctx context.Context, a accepted, cause error) {
 		return
 	}
 	l.dismiss(&a, reason)
-	say, unsaid := l.complaints[reason].admit(l.server.clock.now())
+	say, unsaid := l.complaints[reason].Admit(l.server.clock.now())
 	if unsaid > 0 {
 		attrs = append(attrs, slog.Uint64("not_logged", unsaid))
 	}

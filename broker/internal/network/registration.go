@@ -190,7 +190,7 @@ func (l *loop) logClose(c *Conn, reason Reason, err error) {
 	unsaid := uint64(0)
 	if reason.failure() {
 		var say bool
-		if say, unsaid = l.listener.complaints[reason].admit(l.server.clock.now()); !say {
+		if say, unsaid = l.listener.complaints[reason].Admit(l.server.clock.now()); !say {
 			return
 		}
 	}
