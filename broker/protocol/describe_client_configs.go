@@ -79,7 +79,7 @@ type DescribeClientConfigsResponseConfiguration struct {
 
 // DescribeClientConfigsResponseEntry is one key of a configuration, in the order of the push.
 type DescribeClientConfigsResponseEntry struct {
-	Key      string
+	Key      string // its name, as Kafka's clients call it
 	Value    string // a placeholder where it is redacted
 	Type     int8   // as it was pushed: an id of DescribeConfigs
 	Default  bool   // the client's user has not set it

@@ -39,8 +39,8 @@ type PushConfigRequest struct {
 
 // PushConfigRequestConfig is one configuration of a client.
 type PushConfigRequestConfig struct {
-	Key       string
-	Value     string
+	Key       string // its name, as Kafka's clients call it
+	Value     string // as text; a null cannot be pushed
 	Type      int8 // see [ConfigTypeUnknown] and those after it; any byte may come
 	IsDefault bool // the user has not set it
 

@@ -149,7 +149,7 @@ func step(s ast.Stmt) (field, wire, inner string) {
 	}
 	verb := nameOf(call.Fun)
 	types := map[string]string{
-		"bool": "bool", "int16": "int16", "int32": "int32", "int64": "int64", "uint64": "uint64", "float64": "float64", "string": "string",
+		"bool": "bool", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64", "uint64": "uint64", "float64": "float64", "string": "string",
 		"nullableString": "string or null", "nullableBytes": "bytes or null", "tags": "tags", "array": "[]", "nullable": "struct or absent",
 	}
 	if verb == "fields" { // a struct inside
