@@ -58,12 +58,12 @@ func acceptRate(out chan<- prometheus.Metric, perSecond float64, labels ...strin
 
 // blockedMetrics are a meter of Kafka's: its rates are nanoseconds a nanosecond.
 func blockedMetrics(out chan<- prometheus.Metric, listener string, m *quota.Meter) {
-	const name, help = "kafka_network_acceptor_acceptorblockedpercent_", "The time that the acceptor was blocked: "
-	counter(out, name+"count", help+"nanoseconds in all.", float64(m.Count), "listener", listener)
-	gauge(out, name+"meanrate", help+"share of all time, 0 to 1.", m.Mean, "listener", listener)
-	gauge(out, name+"oneminuterate", help+"share of the last minute, weighted.", m.OneMinute, "listener", listener)
-	gauge(out, name+"fiveminuterate", help+"share of the last five minutes, weighted.", m.FiveMinute, "listener", listener)
-	gauge(out, name+"fifteenminuterate", help+"share of the last fifteen minutes, weighted.", m.FifteenMinute, "listener", listener)
+	const help = "The time that the acceptor was blocked: "
+	counter(out, "kafka_network_acceptor_acceptorblockedpercent_count", help+"nanoseconds in all.", float64(m.Count), "listener", listener)
+	gauge(out, "kafka_network_acceptor_acceptorblockedpercent_meanrate", help+"share of all time, 0 to 1.", m.Mean, "listener", listener)
+	gauge(out, "kafka_network_acceptor_acceptorblockedpercent_oneminuterate", help+"share of the last minute, weighted.", m.OneMinute, "listener", listener)
+	gauge(out, "kafka_network_acceptor_acceptorblockedpercent_fiveminuterate", help+"share of the last five minutes, weighted.", m.FiveMinute, "listener", listener)
+	gauge(out, "kafka_network_acceptor_acceptorblockedpercent_fifteenminuterate", help+"share of the last fifteen minutes, weighted.", m.FifteenMinute, "listener", listener)
 }
 
 // admissionMetrics say what became of every socket that a listener accepted.

@@ -41,8 +41,8 @@ type PushConfigRequest struct {
 type PushConfigRequestConfig struct {
 	Key       string // its name, as Kafka's clients call it
 	Value     string // as text; a null cannot be pushed
-	Type      int8 // see [ConfigTypeUnknown] and those after it; any byte may come
-	IsDefault bool // the user has not set it
+	Type      int8   // see [ConfigTypeUnknown] and those after it; any byte may come
+	IsDefault bool   // the user has not set it
 
 	UnknownTags kmsg.Tags
 }
@@ -51,9 +51,9 @@ type PushConfigRequestConfig struct {
 type PushConfigResponse struct {
 	Version int16
 
-	ThrottleMillis int32 // for how long the broker throttles the client, in milliseconds; always 0 today
-	ErrorCode      int16 // Kafka's error code; 0: none
-	ErrorMessage   *string
+	ThrottleMillis int32   // for how long the broker throttles the client, in milliseconds; always 0 today
+	ErrorCode      int16   // Kafka's error code; 0: none
+	ErrorMessage   *string // what is wrong, in words; nil without an error
 
 	UnknownTags kmsg.Tags
 
