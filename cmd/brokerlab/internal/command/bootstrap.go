@@ -58,7 +58,8 @@ func (o *bootstrapOptions) withCluster(ctx context.Context, env Env, f func(cont
 	}
 	err = cl.call(ctx, func(ctx context.Context) error { return f(ctx, cl.admin) })
 	if o.config == "" && len(splitBrokerErrors(err)) == 0 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
-		return fmt.Errorf("%w: does the listener want TLS or SASL? --command-config takes a client.properties file", err)
+		return fmt.Errorf("%w: does the listener want TLS or SASL (--command-config takes a client.properties file), "+
+			"or has this address reached max.connections.per.ip?", err)
 	}
 	return err
 }

@@ -19,6 +19,16 @@ func answering(node int32, key int16, answer func(kmsg.Request) kmsg.Response) *
 	return &admintest.Broker{NodeID: node, Keys: []int16{key}, Handle: answer}
 }
 
+// An address that may have no connection is closed before a byte; whoever runs into a limit shall not look for TLS alone.
+func TestWhoIsClosedAtOnceIsToldOfTheLimitOfAddresses(t *testing.T) {
+	t.Parallel()
+	b := admintest.Real(t, []string{"listeners=PLAINTEXT://127.0.0.1:0", "max.connections.per.ip=0", "max.connections.per.ip.overrides=127.0.0.2:1"})
+	got := run(t, "brokerlab", "connections", "list", "--bootstrap-server", b.Addr("PLAINTEXT").String())
+	if got.code != 1 || !strings.Contains(got.errout, "max.connections.per.ip") || !strings.Contains(got.errout, "TLS or SASL") {
+		t.Errorf("connections list = %+v, want exit 1 and both reasons", got)
+	}
+}
+
 // fullListener is a broker whose listener SSL is full: 127.0.0.5 waits for a slot.
 func fullListener(node int32) *protocol.DescribeLimitsResponse {
 	limit := func(name, listener, scope string, value int64, source, by string, inUse float64) protocol.DescribeLimitsResponseLimit {
