@@ -67,9 +67,10 @@ var _ = Describe("A listener's max.connection.creation.rate", Label("limits"), f
 
 	It("lets ten seconds' worth through at once with the usual windows, as Kafka does", func(ctx SpecContext) {
 		g := newGround(ctx, "listener.name.sasl_plaintext.max.connection.creation.rate=10")
-		crowd := g.in(ctx, g.Group(clientNet, saslPlain, "alice", 90))
+		for range 2 { // no more at once than the queues of three threads hold: what waits there counts as blocked too
+			leave(g.in(ctx, g.Group(clientNet, saslPlain, "alice", 45)), 0, fleet.FIN)
+		}
 		Expect(g.blocked(ctx, saslPlain)).To(BeZero())
-		leave(crowd, 0, fleet.FIN)
 		g.atRest(ctx)
 
 		By("a client's side that runs out of ports says so itself")
@@ -126,22 +127,22 @@ var _ = Describe("An address's connection_creation_rate", Label("limits"), func(
 		g := newGround(ctx, "quota.window.num=2")
 		g.rate(ctx, "10.1.0.10", rate)
 		w := g.watch(ctx, 200, plain)
-		hasty := g.Group(clientNet, plain, "", 60)
+		hasty := g.Group(clientNet, plain, "", 30)
 		hasty.Source = g.Network(clientNet).At("10.1.0.10")
 		crowd := g.come(ctx, fleet.Plan{Groups: []fleet.Group{hasty}})
-		others := g.in(ctx, g.Group(otherNet, plain, "", 60))
+		others := g.in(ctx, g.Group(otherNet, plain, "", 30))
 		ended := func() int {
 			s := crowd.Stats()
 			return s.Outcomes[fleet.ClosedByBroker] + s.Outcomes[fleet.Reset]
 		}
-		Eventually(func() int { return crowd.UpCount() + ended() }).WithContext(ctx).WithTimeout(patience).Should(Equal(60))
-		Expect(crowd.UpCount()).To(And(BeNumerically(">=", rate), BeNumerically("<", 60)))
+		Eventually(func() int { return crowd.UpCount() + ended() }).WithContext(ctx).WithTimeout(patience).Should(Equal(30))
+		Expect(crowd.UpCount()).To(And(BeNumerically(">=", rate), BeNumerically("<", 30)))
 		Expect(within(rate, windows*rate, admissions(crowd))).To(Succeed())
 		Expect(g.Closed(ctx)).To(HaveKeyWithValue("per_ip_rate", ended()))
-		g.counts(ctx, counts{60 + crowd.UpCount(), 0})
+		g.counts(ctx, counts{30 + crowd.UpCount(), 0})
 		stage.AllUp(others)
 		Expect(g.blocked(ctx, plain)).To(BeZero(), "an address's rate never blocks the acceptor")
-		report.Attach(report.Figure{Name: "of 60 at once, let in", Value: float64(crowd.UpCount()), Note: "10 a second, two windows"})
+		report.Attach(report.Figure{Name: "of 30 at once, let in", Value: float64(crowd.UpCount()), Note: "10 a second, two windows"})
 
 		By("another value, then none")
 		g.SetIPRate(ctx, "10.1.0.10", -1)
