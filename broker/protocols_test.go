@@ -61,8 +61,6 @@ func TestEveryProtocolServesBothFamiliesAndKnowsItsClients(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
 	b := start(t, fourProtocols(t, p))
-	ctx := limit(t)
-
 	alice := kgo.SASL(plain.Auth{User: "alice", Pass: "alice-secret"}.AsMechanism())
 	certified := kgo.DialTLSConfig(p.client(t, pkix.Name{CommonName: "bob", OrganizationalUnit: []string{"apps"}}))
 	for listener, want := range map[string]struct {
@@ -80,6 +78,7 @@ func TestEveryProtocolServesBothFamiliesAndKnowsItsClients(t *testing.T) {
 	} {
 		t.Run(listener, func(t *testing.T) {
 			t.Parallel()
+			ctx := limit(t) // from when it runs, which may be long after its parent
 			topic := "topic-" + listener
 			addr := b.Addr(listener)
 			c := client(t, addr, append(want.opts, versions(), kgo.AllowAutoTopicCreation(), kgo.DefaultProduceTopic(topic),
