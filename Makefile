@@ -61,8 +61,8 @@ e2e: build ## black-box tests with kcat and other real clients (root)
 bench: build ## the benchmarks behind docs/benchmarks.md (minutes)
 	@scripts/bench.sh
 
-fuzz: ## run every fuzz target for FUZZTIME (20s) each, or those that match FUZZ
-	@scripts/fuzz.sh "$${FUZZTIME:-20s}" "$${FUZZ:-}"
+fuzz: ## run every fuzz target for FUZZTIME (10s) each, or those that match FUZZ
+	@scripts/fuzz.sh "$${FUZZTIME:-10s}" "$${FUZZ:-}"
 
 soak: build ## kill, churn and tear down for minutes: SOAK_KILLS (100), SOAK_LABS (50), SOAK_CONNECTIONS (1000000) (root)
 	@scripts/as-root.sh "soak" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) scripts/soak.sh
