@@ -41,7 +41,7 @@ func TestEachSeriesOfALiveBrokerIsOnThePageOfMetrics(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(page)) {
 		lost := name == "brokerlab_kernel_lost_total" // absent while nothing was lost
 		late := strings.Contains(name, "authentication_total")
-		exact := strings.HasPrefix(name, "brokerlab_kernel_") // only with the privileges
+		exact := strings.HasPrefix(name, "brokerlab_kernel_")            // only with the privileges
 		open := name == "kafka_server_socket_server_metrics_connections" // only of clients that are connected
 		if _, ok := live[name]; !ok && !lost && !late && !exact && !open {
 			t.Errorf("the page has %s, the broker has not", name)
