@@ -206,10 +206,8 @@ func (o *connectionsOptions) runWatch(c *cobra.Command, env Env, interval time.D
 	defer cl.kgo.Close()
 	f, t := o.filter(c), &tally{brokers: map[int32]*seen{}}
 	since := closedFilter(f)
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
 	ctx := c.Context()
-	for n := 1; ; n++ {
+	return again(ctx, interval, count, func() error {
 		var open []admin.ClientConnection
 		var closed []*protocol.DescribeClosedConnectionsResponse
 		err := cl.call(ctx, func(ctx context.Context) (err error) {
@@ -222,7 +220,7 @@ func (o *connectionsOptions) runWatch(c *cobra.Command, env Env, interval time.D
 		})
 		switch {
 		case ctx.Err() != nil:
-			return nil // interrupted
+			return nil //nolint:nilerr // interrupted, which is no error
 		case err != nil && (len(splitBrokerErrors(err)) == 0 || len(open) == 0 && len(closed) == 0):
 			return brokerErrors(env, err)
 		}
@@ -230,7 +228,16 @@ func (o *connectionsOptions) runWatch(c *cobra.Command, env Env, interval time.D
 		ch := t.look(time.Now(), open, closed)
 		all, _ := groups(name, open, nil)
 		total := len(all)
-		if err := o.printChange(env, &ch, order(all), total); err != nil {
+		return o.printChange(env, &ch, order(all), total)
+	})
+}
+
+// again looks once every interval: count times, or until ctx ends where count is 0.
+func again(ctx context.Context, interval time.Duration, count int, look func() error) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		if err := look(); err != nil {
 			return err
 		}
 		if n == count {

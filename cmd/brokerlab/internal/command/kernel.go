@@ -252,28 +252,16 @@ func runKernelWatch(ctx context.Context, env Env, o *kernelOptions) error {
 
 // watchCounts prints until it was done o.count times or ctx is done, which is no error.
 func watchCounts(ctx context.Context, env Env, o *kernelOptions, c *counting) error {
-	tick := time.NewTicker(o.interval)
-	defer tick.Stop()
-	for n := 1; ; n++ {
+	return again(ctx, o.interval, o.count, func() error {
 		counts, err := c.ask(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // interrupted, which is no error
 		}
 		if len(counts) == 0 && err != nil {
 			return brokerErrors(env, err)
 		}
 		_ = brokerErrors(env, err) // said; the others are shown, and all are asked again
 		o.prepare(counts)
-		if err := o.printAgain(env, counts); err != nil {
-			return err
-		}
-		if n == o.count {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+		return o.printAgain(env, counts)
+	})
 }

@@ -53,10 +53,8 @@ func (o *limitsOptions) runWatch(c *cobra.Command, env Env, interval time.Durati
 		return err
 	}
 	defer cl.kgo.Close()
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
 	ctx := c.Context()
-	for n := 1; ; n++ {
+	return again(ctx, interval, count, func() error {
 		var answers []*protocol.DescribeLimitsResponse
 		err := cl.call(ctx, func(ctx context.Context) (err error) {
 			answers, err = cl.admin.DescribeLimits(ctx, f)
@@ -64,23 +62,13 @@ func (o *limitsOptions) runWatch(c *cobra.Command, env Env, interval time.Durati
 		})
 		switch {
 		case ctx.Err() != nil:
-			return nil // interrupted
+			return nil //nolint:nilerr // interrupted, which is no error
 		case err != nil && len(answers) == 0:
 			return brokerErrors(env, err)
 		}
 		_ = brokerErrors(env, err) // said; the others are shown, and all are asked again
-		if failed := o.printAgain(env, answers, err); failed != nil {
-			return failed
-		}
-		if n == count {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+		return o.printAgain(env, answers, err)
+	})
 }
 
 func (o *limitsOptions) printAgain(env Env, answers []*protocol.DescribeLimitsResponse, err error) error {
