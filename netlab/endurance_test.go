@@ -30,7 +30,7 @@ func TestTwoHundredSubnetsComeAndGoTwentyTimes(t *testing.T) {
 	var up, down time.Duration
 	for range rounds {
 		begin := time.Now()
-		lab, err := Up(t.Context(), file, Options{})
+		lab, err := Up(bounded(t), file, Options{})
 		if err != nil {
 			t.Fatalf("Up = %v, want nil", err)
 		}
@@ -73,24 +73,24 @@ func TestDownCleansUpAfterAnyKill(t *testing.T) {
 		case "up", "up, then up":
 			_ = command.Process.Kill()
 		case "node":
-			_ = cgroupOf(t, file.Name).node("web").kill(t.Context())
+			_ = cgroupOf(t, file.Name).node("web").kill(bounded(t))
 		default:
-			_ = cgroupOf(t, file.Name).node(ownerCgroup).kill(t.Context())
+			_ = cgroupOf(t, file.Name).node(ownerCgroup).kill(bounded(t))
 		}
 		if victim != "owner, then down" {
 			_ = command.Wait()
 		}
 		if victim == "up, then up" {
-			if _, err := Up(t.Context(), file, Options{}); err != nil {
+			if _, err := Up(bounded(t), file, Options{}); err != nil {
 				t.Errorf("round %d: Up after a killed up = %v, want nil", i, err)
 			}
 		}
-		if err := Down(t.Context(), file.Name, Options{}); err != nil && !errors.Is(err, ErrNoLab) {
+		if err := Down(bounded(t), file.Name, Options{}); err != nil && !errors.Is(err, ErrNoLab) {
 			t.Errorf("round %d, %s killed: Down = %v, want nil", i, victim, err)
 		}
 		if victim == "owner, then down" {
 			_ = command.Wait() // an up that was waiting may have built the lab again, or given up
-			if err := Down(t.Context(), file.Name, Options{}); err != nil && !errors.Is(err, ErrNoLab) {
+			if err := Down(bounded(t), file.Name, Options{}); err != nil && !errors.Is(err, ErrNoLab) {
 				t.Errorf("round %d, %s killed: second Down = %v, want nil", i, victim, err)
 			}
 		}
@@ -106,17 +106,17 @@ func TestDownCleansUpAfterAKilledDown(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 8 {
 		file := resolved(t, strings.Replace(twoHundred, "200", "40", 1))
-		if _, err := Up(t.Context(), file, Options{}); err != nil {
+		if _, err := Up(bounded(t), file, Options{}); err != nil {
 			t.Fatal(err)
 		}
-		command := exec.Command(os.Args[0], "down", file.Name)
+		command := exec.CommandContext(bounded(t), os.Args[0], "down", file.Name)
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
 		wait(t, time.Duration(random.Int64N(int64(200*time.Millisecond))))
 		_ = command.Process.Kill()
 		_ = command.Wait()
-		if err := Down(t.Context(), file.Name, Options{}); err != nil && !errors.Is(err, ErrNoLab) {
+		if err := Down(bounded(t), file.Name, Options{}); err != nil && !errors.Is(err, ErrNoLab) {
 			t.Errorf("Down after a killed down = %v, want nil", err)
 		}
 		noLeaks(t, file.Name)
@@ -147,7 +147,7 @@ func upCommand(t *testing.T, file *topology.Lab) *exec.Cmd {
 	if err := writeJSON(path, file); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(os.Args[0], "up", path)
+	command := exec.CommandContext(bounded(t), os.Args[0], "up", path)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return command
 }

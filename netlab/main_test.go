@@ -85,19 +85,27 @@ func serve(ports []string) error {
 	select {}
 }
 
+// bounded is the test's context with an end: what hangs fails with its own error instead of with all tests.
+func bounded(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 var labs atomic.Int64
 
 // labName is a name that no other test, process or person uses.
 func labName() string { return fmt.Sprintf("t%d-%d", os.Getpid(), labs.Add(1)) }
 
-// resolved makes a lab of the text of a file without its name.
+// resolved makes a lab of the text of a file without its name. SERVE "80"] is a node that serves, SELF the test binary.
 func resolved(t *testing.T, text string) *topology.Lab {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text = strings.ReplaceAll(text, "SERVE", "cmd: ["+exe+", serve, ")
+	text = strings.NewReplacer("SERVE", "cmd: ["+exe+", serve, ", "SELF", exe).Replace(text)
 	lab, err := topology.Parse("lab.yaml", []byte("name: "+labName()+"\n"+text))
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +117,7 @@ func resolved(t *testing.T, text string) *topology.Lab {
 func raise(t *testing.T, text string, o Options) *Lab {
 	t.Helper()
 	testenv.NeedRoot(t)
-	lab, err := Up(t.Context(), resolved(t, text), o)
+	lab, err := Up(bounded(t), resolved(t, text), o)
 	if err != nil {
 		t.Fatalf("Up = %v, want nil", err)
 	}

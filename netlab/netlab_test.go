@@ -37,6 +37,7 @@ func seen(t *testing.T, s *Subnet, source string) netip.Addr {
 
 func greeting(t *testing.T, c net.Conn) netip.Addr {
 	t.Helper()
+	patience(t, c)
 	line, err := bufio.NewReader(c).ReadString('\n')
 	if err != nil {
 		t.Fatalf("read greeting = %v, want nil", err)
@@ -46,6 +47,14 @@ func greeting(t *testing.T, c net.Conn) netip.Addr {
 		t.Fatal(err)
 	}
 	return a.Addr().Unmap()
+}
+
+// patience bounds what is done with the connection.
+func patience(t *testing.T, c net.Conn) {
+	t.Helper()
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func subnet(t *testing.T, l *Lab, name string) *Subnet {
@@ -102,7 +111,7 @@ subnets:
 	if got := seen(t, subnet(t, lab, "wide"), ""); got.String() != "2001:db8::1" {
 		t.Errorf("default source = %s, want 2001:db8::1", got)
 	}
-	_, err := subnet(t, lab, "one").Dial(t.Context(), netip.MustParseAddr("10.1.0.1"), netip.MustParseAddrPort("198.18.0.1:80"))
+	_, err := subnet(t, lab, "one").Dial(bounded(t), netip.MustParseAddr("10.1.0.1"), netip.MustParseAddrPort("198.18.0.1:80"))
 	if err == nil {
 		t.Error("Dial from an address of another subnet = nil, want an error")
 	}
@@ -147,7 +156,7 @@ subnets: {ten: {cidr: 10.0.0.0/8}}
 	if err != nil || first == second {
 		t.Errorf("cookies = %d and %d, %v, want two", first, second, err)
 	}
-	if err := web(t, a).Kill(t.Context()); err != nil {
+	if err := web(t, a).Kill(bounded(t)); err != nil {
 		t.Fatal(err)
 	}
 	if got := seen(t, subnet(t, b, "ten"), "10.9.8.7"); got.String() != "10.9.8.7" {
@@ -169,7 +178,7 @@ subnets: {ten: {cidr: 10.0.0.0/8}, six: {cidr: "fd00:1::/64"}}
 	if now := host(t); now != before {
 		t.Errorf("host after down:\n%s\nwant\n%s", now, before)
 	}
-	if _, err := Up(t.Context(), lab.Topology(), Options{}); err != nil { // for raise's own down
+	if _, err := Up(bounded(t), lab.Topology(), Options{}); err != nil { // for raise's own down
 		t.Fatal(err)
 	}
 }
@@ -206,30 +215,30 @@ func host(t *testing.T) string {
 func TestUpIsIdempotent(t *testing.T) {
 	t.Parallel()
 	lab := raise(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}\nsubnets: {s: {cidr: 10.1.0.0/24}}", Options{})
-	first, err := web(t, lab).Status(t.Context())
+	first, err := web(t, lab).Status(bounded(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Up(t.Context(), lab.Topology(), Options{})
+	again, err := Up(bounded(t), lab.Topology(), Options{})
 	if err != nil {
 		t.Fatalf("second Up = %v, want nil", err)
 	}
-	if second, err := web(t, again).Status(t.Context()); err != nil || second.PID != first.PID || second.PID == 0 {
+	if second, err := web(t, again).Status(bounded(t)); err != nil || second.PID != first.PID || second.PID == 0 {
 		t.Errorf("process after a second Up = %d, %v, want %d", second.PID, err, first.PID)
 	}
-	if err := web(t, lab).Kill(t.Context()); err != nil {
+	if err := web(t, lab).Kill(bounded(t)); err != nil {
 		t.Fatal(err)
 	}
-	if st, err := web(t, lab).Status(t.Context()); err != nil || st.State != StateKilled || st.PID != 0 {
+	if st, err := web(t, lab).Status(bounded(t)); err != nil || st.State != StateKilled || st.PID != 0 {
 		t.Errorf("status after Kill = %+v, %v, want killed", st, err)
 	}
-	if _, err := Up(t.Context(), lab.Topology(), Options{}); err != nil {
+	if _, err := Up(bounded(t), lab.Topology(), Options{}); err != nil {
 		t.Fatalf("Up with a killed node = %v, want nil", err)
 	}
 	seen(t, subnet(t, lab, "s"), "10.1.0.9")
 	other := *lab.Topology()
 	other.Subnets = nil
-	if _, err := Up(t.Context(), &other, Options{}); err == nil || !strings.Contains(err.Error(), "built from another lab file") {
+	if _, err := Up(bounded(t), &other, Options{}); err == nil || !strings.Contains(err.Error(), "built from another lab file") {
 		t.Errorf("Up of another shape = %v, want a refusal", err)
 	}
 	seen(t, subnet(t, lab, "s"), "10.1.0.9")
@@ -238,7 +247,7 @@ func TestUpIsIdempotent(t *testing.T) {
 func TestNodesStopStartAndRestart(t *testing.T) {
 	t.Parallel()
 	lab := raise(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}\nsubnets: {s: {cidr: 10.1.0.0/24}}", Options{})
-	n, ctx := web(t, lab), t.Context()
+	n, ctx := web(t, lab), bounded(t)
 	pid := func() int {
 		st, err := n.Status(ctx)
 		if err != nil {
@@ -291,7 +300,7 @@ func TestExposedPortLeadsToTheNode(t *testing.T) {
 		t.Errorf("echo = %d bytes, %v, want the %d sent", back.Len(), err, len(big))
 	}
 	other := resolved(t, "nodes: {web: {kind: exec, SERVE \""+itoa(p)+"\"], expose: ["+itoa(p)+"]}}")
-	if _, err := Up(t.Context(), other, Options{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("expose port %d", p)) {
+	if _, err := Up(bounded(t), other, Options{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("expose port %d", p)) {
 		t.Errorf("Up with a port in use = %v, want an error that names it", err)
 	}
 	noLeaks(t, other.Name)
@@ -300,7 +309,7 @@ func TestExposedPortLeadsToTheNode(t *testing.T) {
 		_ = c.Close()
 		t.Error("dial after down = nil, want an error")
 	}
-	if _, err := Up(t.Context(), lab.Topology(), Options{}); err != nil { // for raise's own down
+	if _, err := Up(bounded(t), lab.Topology(), Options{}); err != nil { // for raise's own down
 		t.Fatal(err)
 	}
 }
@@ -329,7 +338,7 @@ func TestExposedPortOfAStoppedNodeEndsConnections(t *testing.T) {
 	}
 	defer c.Close()
 	greeting(t, c)
-	if err := web(t, lab).Kill(t.Context()); err != nil {
+	if err := web(t, lab).Kill(bounded(t)); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []func() (net.Conn, error){
@@ -352,20 +361,22 @@ func TestExposedPortOfAStoppedNodeEndsConnections(t *testing.T) {
 
 func TestStopThatGaveUpLeavesTheNodeRunning(t *testing.T) {
 	t.Parallel()
-	lab := raise(t, "nodes: {web: {kind: exec, cmd: [sh, -c, 'trap : TERM; while :; do sleep 0.1; done']}}", Options{})
+	// It serves once it has its trap: a shell without one ends.
+	lab := raise(t, "nodes: {web: {kind: exec, cmd: [sh, -c, 'trap : TERM; SELF serve 80 & while :; do sleep 0.1; done'], ports: [80]}}", Options{})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := web(t, lab).Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Stop of a program that goes on = %v, want %v", err, context.DeadlineExceeded)
 	}
-	err := until(t.Context(), func() (bool, error) { // the owner hears of it a little later
-		st, err := web(t, lab).Status(t.Context())
+	ctx = bounded(t)
+	err := until(ctx, func() (bool, error) { // the owner hears of it a little later
+		st, err := web(t, lab).Status(ctx)
 		return st.State == StateRunning && st.PID != 0, err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := web(t, lab).Kill(t.Context()); err != nil {
+	if err := web(t, lab).Kill(bounded(t)); err != nil {
 		t.Errorf("Kill = %v, want nil", err)
 	}
 }
@@ -373,14 +384,14 @@ func TestStopThatGaveUpLeavesTheNodeRunning(t *testing.T) {
 func TestUpBuildsALabAnewWhoseOwnerWasKilled(t *testing.T) {
 	t.Parallel()
 	lab := raise(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}\nsubnets: {s: {cidr: 10.1.0.0/24}}", Options{})
-	if err := cgroupOf(t, lab.Name()).node(ownerCgroup).kill(t.Context()); err != nil {
+	if err := cgroupOf(t, lab.Name()).node(ownerCgroup).kill(bounded(t)); err != nil {
 		t.Fatal(err)
 	}
-	st, err := lab.Inspect(t.Context())
+	st, err := lab.Inspect(bounded(t))
 	if err != nil || st.State != LabOwnerless {
 		t.Errorf("state without an owner = %v, %v, want %s", st, err, LabOwnerless)
 	}
-	again, err := Up(t.Context(), lab.Topology(), Options{})
+	again, err := Up(bounded(t), lab.Topology(), Options{})
 	if err != nil {
 		t.Fatalf("Up = %v, want nil", err)
 	}
@@ -392,7 +403,7 @@ func TestExecRunsInTheNamespace(t *testing.T) {
 	t.Parallel()
 	lab := raise(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}\nsubnets: {s: {cidr: [10.1.0.0/24, \"fd00:1::/64\"]}, four: {cidr: 10.2.0.0/24}, six: {cidr: \"fd00:2::/64\"}}", Options{})
 	var out bytes.Buffer
-	err := lab.Exec(t.Context(), "s", Command{
+	err := lab.Exec(bounded(t), "s", Command{
 		Args: []string{"sh", "-c", "cat; cat /etc/hosts; cat /proc/net/fib_trie; exit 7"}, Stdin: strings.NewReader("from stdin\n"), Stdout: &out,
 	})
 	var exit *exec.ExitError
@@ -406,17 +417,17 @@ func TestExecRunsInTheNamespace(t *testing.T) {
 	}
 	for place, want := range map[string]string{"four": "198.18.0.1", "six": "fd00:6c61:62::1", "router": "198.18.0.1 fd00:6c61:62::1"} {
 		out.Reset()
-		if err := lab.Exec(t.Context(), place, Command{Args: []string{"sed", "-n", "s/ web$//p", "/etc/hosts"}, Stdout: &out}); err != nil {
+		if err := lab.Exec(bounded(t), place, Command{Args: []string{"sed", "-n", "s/ web$//p", "/etc/hosts"}, Stdout: &out}); err != nil {
 			t.Errorf("Exec = %v, want nil", err)
 		}
 		if got := strings.Join(strings.Fields(out.String()), " "); got != want {
 			t.Errorf("addresses of web in %s = %s, want %s", place, got, want)
 		}
 	}
-	if err := lab.Exec(t.Context(), "nowhere", Command{Args: []string{"true"}}); err == nil {
+	if err := lab.Exec(bounded(t), "nowhere", Command{Args: []string{"true"}}); err == nil {
 		t.Error("Exec in an unknown node = nil, want an error")
 	}
-	if err := lab.Exec(t.Context(), "s", Command{Args: []string{"/no/such/program"}}); !errors.Is(err, os.ErrNotExist) {
+	if err := lab.Exec(bounded(t), "s", Command{Args: []string{"/no/such/program"}}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Exec of no program = %v, want %v", err, os.ErrNotExist)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -434,7 +445,7 @@ func TestFailedUpLeavesNothingAndSaysWhy(t *testing.T) {
 		{"nodes: {a: {kind: exec, cmd: [/no/such/program, x]}}", "no such file"},
 	} {
 		lab := resolved(t, test.text)
-		if _, err := Up(t.Context(), lab, Options{}); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := Up(bounded(t), lab, Options{}); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("Up = %v, want %q in it", err, test.want)
 		}
 		noLeaks(t, lab.Name)
@@ -458,7 +469,7 @@ subnets: {both: {cidr: [10.1.0.0/24, "fd00:1::/64"]}, six: {cidr: "fd00:2::/64"}
 	if _, err := lab.Subnet("six"); err == nil || !strings.Contains(err.Error(), "this test says so") {
 		t.Errorf("Subnet without IPv6 = %v, want the reason", err)
 	}
-	st, err := lab.Inspect(t.Context())
+	st, err := lab.Inspect(bounded(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -477,7 +488,7 @@ func TestLabsOfAnotherRootAreListedApart(t *testing.T) {
 	o := Options{Root: "/run/brokerlab-" + labName()}
 	var want []string
 	for range 2 {
-		lab, err := Up(t.Context(), resolved(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}"), o)
+		lab, err := Up(bounded(t), resolved(t, "nodes: {web: {kind: exec, SERVE \"80\"], ports: [80]}}"), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -491,7 +502,7 @@ func TestLabsOfAnotherRootAreListedApart(t *testing.T) {
 		t.Errorf("List = %v, %v, want %v", names, err, want)
 	}
 	for _, name := range names {
-		if err := Down(t.Context(), name, o); err != nil {
+		if err := Down(bounded(t), name, o); err != nil {
 			t.Errorf("Down = %v, want nil", err)
 		}
 		if leaks, err := Leaks(name, o); err != nil || len(leaks) > 0 {
@@ -502,7 +513,7 @@ func TestLabsOfAnotherRootAreListedApart(t *testing.T) {
 		t.Errorf("Stat of the root after the last down = %v, want %v", err, os.ErrNotExist)
 	}
 	for _, name := range []string{"", ".", "..", "../brokerlab", "a/b"} {
-		if err := Down(t.Context(), name, o); !errors.Is(err, ErrNoLab) {
+		if err := Down(bounded(t), name, o); !errors.Is(err, ErrNoLab) {
 			t.Errorf("Down(%q) = %v, want %v", name, err, ErrNoLab)
 		}
 		if _, err := Open(name, o); !errors.Is(err, ErrNoLab) {
@@ -519,18 +530,18 @@ func TestConcurrentUpsAndDownsOfOneLab(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			if i%2 == 0 {
-				if _, err := Up(t.Context(), lab, Options{}); err != nil {
+				if _, err := Up(bounded(t), lab, Options{}); err != nil {
 					t.Errorf("Up = %v, want nil", err)
 				}
 				return
 			}
-			if err := Down(t.Context(), lab.Name, Options{}); err != nil && !errors.Is(err, ErrNoLab) {
+			if err := Down(bounded(t), lab.Name, Options{}); err != nil && !errors.Is(err, ErrNoLab) {
 				t.Errorf("Down = %v, want nil or %v", err, ErrNoLab)
 			}
 		})
 	}
 	all.Wait()
-	if err := Down(t.Context(), lab.Name, Options{}); err != nil && !errors.Is(err, ErrNoLab) {
+	if err := Down(bounded(t), lab.Name, Options{}); err != nil && !errors.Is(err, ErrNoLab) {
 		t.Errorf("Down = %v, want nil", err)
 	}
 	noLeaks(t, lab.Name)
