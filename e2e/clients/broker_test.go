@@ -1,0 +1,394 @@
+package clients
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+)
+
+// families are the address families, by the names that the page has for them.
+func families() []string { return []string{"IPv4", "IPv6"} }
+
+func protocols() []string { return []string{"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"} }
+
+// pair is one way to reach a broker.
+type pair struct{ protocol, family string }
+
+func (p pair) String() string { return p.protocol + "/" + p.family }
+
+// listener is the name of the listener of a pair: PLAINTEXT, PLAINTEXT6, …
+func (p pair) listener() string {
+	if p.family == "IPv6" {
+		return p.protocol + "6"
+	}
+	return p.protocol
+}
+
+func (p pair) host() string {
+	if p.family == "IPv6" {
+		return "::1"
+	}
+	return "127.0.0.1"
+}
+
+// mechanism is the SASL mechanism that a pair is tried with, so that each is tried with each protocol or family.
+func (p pair) mechanism() string {
+	switch p.String() {
+	case "SASL_PLAINTEXT/IPv6":
+		return "SCRAM-SHA-256"
+	case "SASL_SSL/IPv4":
+		return "SCRAM-SHA-512"
+	}
+	return "PLAIN"
+}
+
+// pairs are all ways there are on this machine.
+func pairs() []pair {
+	var all []pair
+	for _, protocol := range protocols() {
+		for _, family := range families() {
+			if family != "IPv6" || hasIPv6() {
+				all = append(all, pair{protocol, family})
+			}
+		}
+	}
+	return all
+}
+
+func hasIPv6() bool {
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		return false
+	}
+	l.Close()
+	return true
+}
+
+// broker is a running `brokerlab broker` with a listener for each pair, one called ADMIN that is spared by limits, and one called
+// OTHER for a second client whose connections are not to be taken for those of the first.
+type broker struct {
+	t     *testing.T
+	w     *workshop
+	dir   string
+	port  map[string]int // by listener
+	admin *kadm.Client
+	http  string // host:port of its metrics
+
+	cmd  *exec.Cmd
+	log  *lockedBuffer
+	done chan struct{}
+}
+
+const (
+	password = "a-secret" // of every user
+	operator = "127.0.0.9"
+)
+
+// startBroker starts a broker, with more lines in its properties, and waits until it answers.
+func startBroker(t *testing.T, w *workshop, more ...string) *broker {
+	t.Helper()
+	b := &broker{t: t, w: w, dir: t.TempDir(), port: map[string]int{}, log: &lockedBuffer{}}
+	listeners, mapping := []string{}, []string{"ADMIN:SASL_PLAINTEXT", "OTHER:PLAINTEXT"}
+	names := map[string]string{"ADMIN": "127.0.0.1", "OTHER": "127.0.0.1"}
+	for _, p := range pairs() {
+		names[p.listener()] = p.host()
+		mapping = append(mapping, p.listener()+":"+p.protocol)
+	}
+	sasl := []string{}
+	for name, host := range names {
+		b.port[name] = freePort(t)
+		listeners = append(listeners, name+"://"+net.JoinHostPort(host, strconv.Itoa(b.port[name])))
+		prefix := "listener.name." + strings.ToLower(name) + "."
+		if name == "ADMIN" || strings.HasPrefix(name, "SASL") {
+			sasl = append(sasl, prefix+`plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required `+
+				`user_admin="`+password+`" user_alice="`+password+`";`)
+			for _, mechanism := range []string{"scram-sha-256", "scram-sha-512"} {
+				sasl = append(sasl, prefix+mechanism+".sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;")
+			}
+		}
+	}
+	b.http = net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))
+	config := append([]string{
+		"node.id=1",
+		"listeners=" + strings.Join(listeners, ","),
+		"listener.security.protocol.map=" + strings.Join(mapping, ","),
+		"inter.broker.listener.name=ADMIN",
+		"log.dirs=" + b.dir + "/data",
+		"ssl.keystore.type=PEM", "ssl.keystore.location=" + w.pki.server,
+		"ssl.truststore.type=PEM", "ssl.truststore.location=" + w.pki.ca,
+		"ssl.client.auth=requested",
+		"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+		"super.users=User:admin",
+		"allow.everyone.if.no.acl.found=true",
+		"group.initial.rebalance.delay.ms=0",
+		"kernel.accounting=off",
+		"metrics.listener=" + b.http,
+	}, append(sasl, more...)...)
+	if err := os.WriteFile(b.dir+"/server.properties", []byte(strings.Join(config, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	t.Cleanup(func() {
+		b.stop(syscall.SIGTERM)
+		if t.Failed() {
+			t.Logf("the broker said:\n%s", lastLines(b.log.String(), 30))
+		}
+	})
+	b.admin = b.operator()
+	return b
+}
+
+// operator is a client of an administrator that no limit hits. It comes from an address of its own.
+func (b *broker) operator() *kadm.Client {
+	b.t.Helper()
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(operator)}}
+	c, err := kgo.NewClient(kgo.SeedBrokers(net.JoinHostPort("127.0.0.1", strconv.Itoa(b.port["ADMIN"]))), kgo.Dialer(dialer.DialContext),
+		kgo.SASL(plain.Auth{User: "admin", Pass: password}.AsMechanism()))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(c.Close)
+	a := kadm.NewClient(c)
+	var users []kadm.UpsertSCRAM
+	for _, m := range []kadm.ScramMechanism{kadm.ScramSha256, kadm.ScramSha512} {
+		users = append(users, kadm.UpsertSCRAM{User: "alice", Mechanism: m, Iterations: 4096, Password: password})
+	}
+	for _, u := range users { // the two of one user cannot be altered in one request
+		altered, err := a.AlterUserSCRAMs(b.ctx(), nil, []kadm.UpsertSCRAM{u})
+		if err == nil {
+			err = altered.Error()
+		}
+		if err != nil {
+			b.t.Fatalf("give alice a %v password: %v", u.Mechanism, err)
+		}
+	}
+	return a
+}
+
+// ctx is for what a broker is asked for: it fails where a quiet broker would be long done.
+func (b *broker) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.t.Context()), time.Minute)
+	b.t.Cleanup(cancel)
+	return ctx
+}
+
+// start starts the process and returns when it serves.
+func (b *broker) start() {
+	b.t.Helper()
+	b.cmd, b.done = exec.Command(b.w.broker, "broker", "--config", b.dir+"/server.properties"), make(chan struct{})
+	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
+	if err := b.cmd.Start(); err != nil {
+		b.t.Fatalf("start the broker: %v", err)
+	}
+	go func(cmd *exec.Cmd, done chan struct{}) {
+		_ = cmd.Wait()
+		close(done)
+	}(b.cmd, b.done)
+	eventually(b.t, "the broker serves", func() bool {
+		select {
+		case <-b.done:
+			b.t.Fatalf("the broker ended: %s", lastLines(b.log.String(), 10))
+		default:
+		}
+		answer, err := http.Get("http://" + b.http + "/healthz")
+		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
+	})
+}
+
+// stop sends a signal and waits for the end.
+func (b *broker) stop(sig syscall.Signal) {
+	b.t.Helper()
+	if err := b.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		b.t.Errorf("signal %v: %v", sig, err)
+	}
+	select {
+	case <-b.done:
+	case <-time.After(60 * time.Second):
+		_ = b.cmd.Process.Kill()
+		b.t.Errorf("the broker did not end within 60 s of %v", sig)
+	}
+}
+
+// request makes a request that reaches b by a pair, as alice where there is SASL.
+func (b *broker) request(p pair, op, topic string) request {
+	r := request{
+		Op: op, Bootstrap: net.JoinHostPort(p.host(), strconv.Itoa(b.port[p.listener()])), Protocol: p.protocol, Topic: topic,
+		Group: "g-" + topic, TxID: "tx-" + topic, Count: 5, TimeoutMS: 30_000, ClientID: "c-" + topic, PauseMS: 100,
+	}
+	if strings.HasSuffix(p.protocol, "SSL") {
+		r.CA = b.w.pki.ca
+	}
+	if p.String() == "SSL/IPv4" {
+		r.Cert, r.Key = b.w.pki.client, b.w.pki.clientKey
+	}
+	if strings.HasPrefix(p.protocol, "SASL") {
+		r.Mechanism, r.User, r.Password = p.mechanism(), "alice", password
+	}
+	return r
+}
+
+// topics makes topics of one partition.
+func (b *broker) topics(names ...string) {
+	b.t.Helper()
+	made, err := b.admin.CreateTopics(b.ctx(), 1, 1, nil, names...)
+	if err == nil {
+		err = made.Error()
+	}
+	if err != nil {
+		b.t.Fatalf("create topics %v: %v", names, err)
+	}
+}
+
+// set alters configs of the broker.
+func (b *broker) set(pairs ...string) {
+	b.t.Helper()
+	var configs []kadm.AlterConfig
+	for _, p := range pairs {
+		name, value, _ := strings.Cut(p, "=")
+		configs = append(configs, kadm.AlterConfig{Op: kadm.SetConfig, Name: name, Value: &value})
+	}
+	answers, err := b.admin.AlterBrokerConfigs(b.ctx(), configs, 1)
+	if err != nil {
+		b.t.Fatalf("set %v: %v", pairs, err)
+	}
+	for _, a := range answers {
+		if a.Err != nil {
+			b.t.Fatalf("set %v: %v %s", pairs, a.Err, a.ErrMessage)
+		}
+	}
+}
+
+// metric sums the series of a name whose labels have all of some texts, such as listener="SSL".
+func (b *broker) metric(name string, labels ...string) int {
+	b.t.Helper()
+	answer, err := http.Get("http://" + b.http + "/metrics")
+	if err != nil {
+		b.t.Fatalf("read metrics: %v", err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		b.t.Fatalf("read metrics: %v", err)
+	}
+	sum := 0.0
+lines:
+	for l := range strings.Lines(string(text)) {
+		series, value, ok := strings.Cut(strings.TrimSpace(l), " ")
+		if base, _, _ := strings.Cut(series, "{"); !ok || base != name {
+			continue
+		}
+		for _, label := range labels {
+			if !strings.Contains(series, label) {
+				continue lines
+			}
+		}
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			b.t.Fatalf("metric %s: %v", series, err)
+		}
+		sum += v
+	}
+	return int(sum)
+}
+
+// software is what clients of a listener say they are, other than "unknown".
+func (b *broker) software(p pair) string {
+	b.t.Helper()
+	answer, err := http.Get("http://" + b.http + "/metrics")
+	if err != nil {
+		b.t.Fatalf("read metrics: %v", err)
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(answer.Body)
+	series := regexp.MustCompile(`metrics_connections\{([^}]*)\} [1-9]`)
+	name, version := regexp.MustCompile(`clientsoftwarename="([^"]*)"`), regexp.MustCompile(`clientsoftwareversion="([^"]*)"`)
+	for _, m := range series.FindAllStringSubmatch(string(text), -1) {
+		n, v := name.FindStringSubmatch(m[1]), version.FindStringSubmatch(m[1])
+		if strings.Contains(m[1], `listener="`+p.listener()+`"`) && n != nil && v != nil && n[1] != "unknown" {
+			return n[1] + " " + v[1]
+		}
+	}
+	return ""
+}
+
+// nextPort is where the search for a port goes on. It lies below the range from which the kernel takes ports of its own choice,
+// so that a broker finds its port free when it starts again.
+var nextPort atomic.Int32
+
+// freePort returns a port of the loopback interface that nobody listens on, in either family.
+func freePort(t *testing.T) int {
+	t.Helper()
+	nextPort.CompareAndSwap(0, int32(os.Getpid()%9000))
+	for range 9000 {
+		port := 21000 + int(nextPort.Add(1))%9000
+		if free("127.0.0.1", port) && (!hasIPv6() || free("::1", port)) {
+			return port
+		}
+	}
+	t.Fatal("there is no free port from 21000 to 30000")
+	return 0
+}
+
+func free(host string, port int) bool {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	return err == nil && l.Close() == nil
+}
+
+// eventually polls until ok says so.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	if !within(time.Minute, ok) {
+		t.Fatalf("%s: not within a minute", what)
+	}
+}
+
+// within polls until ok says so or the time is over, and returns whether it said so.
+func within(limit time.Duration, ok func() bool) bool {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(limit); ; <-tick.C {
+		if ok() {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// brokerBinary returns the path of the broker under test, built into dir where nobody says which.
+func brokerBinary(dir string) (string, error) {
+	if path := os.Getenv("BROKERLAB_BINARY"); path != "" {
+		return filepath.Abs(path)
+	}
+	path := filepath.Join(dir, "brokerlab")
+	build := exec.Command("go", "build", "-o", path, "./cmd/brokerlab")
+	build.Dir, build.Env = tree(), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build brokerlab: %w\n%s", err, out)
+	}
+	return path, nil
+}

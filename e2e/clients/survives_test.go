@@ -1,0 +1,199 @@
+package clients
+
+import (
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// survive has a client send and read records, round after round, while its broker gives it trouble: there is no slot for it at
+// first; where there is SASL, it must authenticate again; its idle connections are evicted; the broker stops and starts; it is
+// killed and starts again, and then closes whoever connects, for a while.
+func survive(t *testing.T, w *workshop, got *result, command []string, p pair) {
+	t.Helper()
+	const slots = 20
+	prefix := "listener.name." + strings.ToLower(p.listener()) + "."
+	sasl := strings.HasPrefix(p.protocol, "SASL")
+	more := []string{prefix + "max.connections=20", "max.connections.per.ip.overrides=" + operator + ":1000"}
+	if sasl {
+		more = append(more, prefix+"connections.max.reauth.ms=3000")
+	}
+	b := startBroker(t, w, more...)
+	b.topics("loop")
+	listener := `listener="` + p.listener() + `"`
+	open := func() int { return b.metric("kafka_server_socket_server_metrics_connection_count", listener) }
+
+	var held []net.Conn
+	r := b.request(p, "loop", "loop")
+	r.TimeoutMS = 600_000
+	for range slots {
+		c, err := net.Dial("tcp", r.Bootstrap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		held = append(held, c)
+	}
+	eventually(t, "the listener is full", func() bool { return open() == slots })
+	s := &survivor{t: t, p: start(t, command, r), got: got, pair: p}
+
+	began := time.Now()
+	s.wait(4 * time.Second)
+	for _, c := range held {
+		c.Close()
+	}
+	if !s.resumes("slot", began, trouble{}) {
+		return
+	}
+	s.rounds(3)
+	got.software(b.software(p))
+	got.atOnce(open())
+
+	if sasl {
+		s.reauthenticate(b, listener)
+		b.set(prefix + "connections.max.reauth.ms=0")
+	}
+
+	s.rounds(1)
+	began = time.Now()
+	b.set("max.connections=1")
+	evicted := func() int {
+		return b.metric("brokerlab_connections_closed_total", listener, `reason="evicted_max_connections"`)
+	}
+	eventually(t, "an idle connection is evicted", func() bool { return evicted() > 0 })
+	b.set("max.connections=1000")
+	if !s.resumes("evicted", began, trouble{Times: evicted()}) {
+		return
+	}
+
+	began = time.Now()
+	b.stop(syscall.SIGTERM)
+	s.wait(2 * time.Second)
+	b.start()
+	if !s.resumes("restart", began, trouble{}) {
+		return
+	}
+	s.rounds(1)
+
+	began = time.Now()
+	b.stop(syscall.SIGKILL)
+	b.append("max.connections.per.ip=0")
+	b.start()
+	refused := func() int {
+		return b.metric("brokerlab_connections_outcome_total", listener, `reason="per_ip_limit"`)
+	}
+	eventually(t, "the client connects and is closed", func() bool { return refused() > 0 })
+	before := refused()
+	s.wait(4 * time.Second)
+	times := refused() - before
+	if p.protocol == "PLAINTEXT" && p.family == "IPv4" {
+		other := b.request(p, "metadata", "loop")
+		other.Bootstrap, other.TimeoutMS = b.other(), 5000
+		got.refusal("eof", ask(t, command, other), nil, b.metric("brokerlab_connections_outcome_total", `listener="OTHER"`, `reason="per_ip_limit"`))
+	}
+	b.set("max.connections.per.ip=1000")
+	s.resumes("eof", began, trouble{Times: times})
+	s.p.end(t)
+	s.count(b)
+}
+
+// survivor is a client in its loop.
+type survivor struct {
+	t    *testing.T
+	p    *running
+	got  *result
+	pair pair
+}
+
+// wait lets a trouble last.
+func (*survivor) wait(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	<-timer.C
+}
+
+// rounds waits until n more rounds went well.
+func (s *survivor) rounds(n int) {
+	s.t.Helper()
+	now := time.Now()
+	if !within(2*time.Minute, func() bool { return s.p.oks(now) >= n || s.ended() }) || s.ended() {
+		s.t.Fatalf("%d more rounds went well, want %d; stderr: %s", s.p.oks(now), n, lastLines(s.p.stderr.String(), 5))
+	}
+}
+
+func (s *survivor) ended() bool {
+	select {
+	case <-s.p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// resumes notes how a client fared in a trouble that began at a time and is over now. It returns whether the client goes on.
+func (s *survivor) resumes(name string, began time.Time, seen trouble) bool {
+	s.t.Helper()
+	over := time.Now()
+	seen.Works = within(90*time.Second, func() bool { return s.p.oks(over) > 0 || s.ended() }) && !s.ended()
+	seen.ResumedMS = time.Since(over).Milliseconds()
+	for _, l := range s.p.errors(began, time.Now()) {
+		seen.Said = append(seen.Said, l.said())
+	}
+	if s.ended() {
+		seen.Said = append(seen.Said, "the program ended: "+lastLine(s.p.stderr.String()))
+	}
+	s.got.trouble(s.pair, name, seen)
+	if !seen.Works {
+		s.t.Errorf("%s over %v: the client did not go on; it said %q", name, s.pair, seen.Said)
+	}
+	return seen.Works
+}
+
+// reauthenticate lets some session lifetimes pass.
+func (s *survivor) reauthenticate(b *broker, listener string) {
+	s.t.Helper()
+	again := func() int {
+		return b.metric("kafka_server_socket_server_metrics_successful_reauthentication_total", listener)
+	}
+	killed := func() int {
+		return b.metric("kafka_network_socketserver_expiredconnectionskilledcount_value", listener)
+	}
+	began := time.Now()
+	within(time.Minute, func() bool {
+		return time.Since(began) > 7*time.Second && again()+killed() > 1 || s.ended()
+	})
+	seen := trouble{Times: again(), Killed: killed()}
+	s.resumes("reauth", began, seen)
+}
+
+// append adds lines to the properties that b starts with next.
+func (b *broker) append(lines ...string) {
+	b.t.Helper()
+	appendFile(b.t, b.dir+"/server.properties", strings.Join(lines, "\n")+"\n")
+}
+
+// other is the address of the listener for second clients.
+func (b *broker) other() string {
+	return net.JoinHostPort("127.0.0.1", itoa(b.port["OTHER"]))
+}
+
+// count checks that the records of rounds that went well are there, each at least once.
+func (s *survivor) count(b *broker) {
+	s.t.Helper()
+	var sent int
+	for _, l := range s.p.seen() {
+		if l.OK {
+			sent++
+		}
+	}
+	ends, err := b.admin.ListEndOffsets(b.ctx(), "loop")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	end, _ := ends.Lookup("loop", 0)
+	if int(end.Offset) < sent {
+		s.t.Errorf("the topic has %d records, want at least the %d that were told as sent", end.Offset, sent)
+	}
+}
