@@ -101,7 +101,8 @@ func parseJavaInt(s string) (int, error) {
 }
 
 // ParseJavaIPv6 reads a literal as Java's InetAddress.getByName does (IPAddressUtil.textToNumericFormatV6): groups of any
-// number of leading zeros, one "::", a dotted end, brackets around it all, a numeric zone. The zone is dropped.
+// number of leading zeros, one "::", a dotted end, brackets around it all, a numeric zone, which an IPv4-mapped address must not
+// have. The zone is dropped.
 func ParseJavaIPv6(s string) (netip.Addr, bool) {
 	if strings.HasPrefix(s, "[") {
 		if len(s) <= 2 || !strings.HasSuffix(s, "]") {
@@ -113,8 +114,14 @@ func ParseJavaIPv6(s string) (netip.Addr, bool) {
 		if _, err := strconv.ParseUint(zone, 10, 31); err != nil {
 			return netip.Addr{}, false
 		}
-		s = address
+		a, ok := parseGroups(address)
+		return a, ok && !a.Is4In6()
 	}
+	return parseGroups(s)
+}
+
+// parseGroups reads an address that has neither brackets nor a zone.
+func parseGroups(s string) (netip.Addr, bool) {
 	head, tail, gap := strings.Cut(s, "::")
 	front, ok := groups(head, !gap)
 	if !ok {

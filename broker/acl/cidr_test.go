@@ -108,6 +108,7 @@ func TestRangesAreReadAsKafkaReadsThem(t *testing.T) {
 		" 2001:db8::/64":            "Could not parse [ 2001:db8::]",
 		"::ffff:192.168.1.0/24":     "Could not parse [::ffff:192.168.1.0] - not an IPv6 address",
 		"::ffff:192.168.1.0/120":    "Could not parse [::ffff:192.168.1.0] - not an IPv6 address",
+		"::ffff:c0a8:100%1/120":     "Could not parse [::ffff:c0a8:100%1]",
 		"::ffff:c0a8:100/120":       "Could not parse [::ffff:c0a8:100] - not an IPv6 address",
 		"0:0:0:0:0:ffff:c0a8:1/120": "Could not parse [0:0:0:0:0:ffff:c0a8:1] - not an IPv6 address",
 		"2001:db8:::/32":            "Could not parse [2001:db8:::]",
@@ -212,13 +213,13 @@ func slowCIDR(host string) (netip.Prefix, error) {
 	if bits < 0 || bits > 128 {
 		return netip.Prefix{}, fmt.Errorf("Could not parse [%s] - prefix length must be between 0 and 128", host)
 	}
-	strict := address
+	strict, zoned := address, false
 	if m := regexp.MustCompile(`\A\[([^\[\]]+)\]\z`).FindStringSubmatch(strict); m != nil {
 		strict = m[1]
 	}
 	if m := regexp.MustCompile(`\A([^%]*)%(\d+)\z`).FindStringSubmatch(strict); m != nil {
 		if zone, tooLong := strconv.ParseInt(m[2], 10, 32); tooLong == nil && zone >= 0 {
-			strict = m[1]
+			strict, zoned = m[1], true
 		}
 	}
 	// Each group and octet without what leading zeros it has too many; a dotted end has 15 characters at most.
@@ -227,7 +228,7 @@ func slowCIDR(host string) (netip.Prefix, error) {
 	}
 	a, err := netip.ParseAddr(strict)
 	switch {
-	case err != nil || a.Zone() != "" || !strings.Contains(strict, ":"):
+	case err != nil || a.Zone() != "" || !strings.Contains(strict, ":") || zoned && a.Is4In6():
 		return netip.Prefix{}, fmt.Errorf("Could not parse [%s]", address)
 	case a.Is4In6():
 		return netip.Prefix{}, fmt.Errorf("Could not parse [%s] - not an IPv6 address", address)
