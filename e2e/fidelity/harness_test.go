@@ -36,27 +36,40 @@ func pair(t *testing.T, properties ...string) *both {
 // shared is the one pair that all cases use that leave it as they found it, or use names of their own. TestMain ends it.
 func shared(t *testing.T) *both {
 	t.Helper()
-	needKafka(t)
-	b, err := theShared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return theShared.get(t)
 }
 
-var (
-	sharedBoth *both
-	sharedDir  string
-	theShared  = sync.OnceValues(func() (*both, error) {
-		dir, err := os.MkdirTemp("", "brokerlab-fidelity-")
-		if err != nil {
-			return nil, err
+var theShared kept
+
+// kept is a pair that is started when it is first asked for and lives until TestMain ends it.
+type kept struct {
+	once sync.Once
+	both *both
+	dir  string
+	err  error
+}
+
+func (k *kept) get(t *testing.T) *both {
+	t.Helper()
+	needKafka(t)
+	k.once.Do(func() {
+		if k.dir, k.err = os.MkdirTemp("", "brokerlab-fidelity-"); k.err == nil {
+			k.both, k.err = startBoth(k.dir, nil)
 		}
-		sharedDir = dir
-		sharedBoth, err = startBoth(dir, nil)
-		return sharedBoth, err
 	})
-)
+	if k.err != nil {
+		t.Fatal(k.err)
+	}
+	return k.both
+}
+
+func (k *kept) end() error {
+	if k.both == nil {
+		return nil
+	}
+	defer func() { _ = os.RemoveAll(k.dir) }()
+	return k.both.each((*peer).stop)
+}
 
 func startBoth(dir string, properties []string) (*both, error) {
 	b := &both{ours: newPeer("ours", dir), kafka: newPeer("kafka", dir)}
@@ -133,12 +146,11 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	begun := time.Now()
 	code := m.Run()
-	if sharedBoth != nil {
-		if err := sharedBoth.each((*peer).stop); err != nil {
+	for _, k := range []*kept{&theShared, &theAuthority} {
+		if err := k.end(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = max(code, 1)
 		}
-		_ = os.RemoveAll(sharedDir)
 	}
 	if binaryDir != "" {
 		_ = os.RemoveAll(binaryDir)
