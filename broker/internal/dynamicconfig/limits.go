@@ -58,12 +58,14 @@ func (c Change) addresses() error {
 	return err
 }
 
-// csvMap reads key:value entries between commas, the last colon of each counts.
+// csvMap reads key:value entries between commas, the last colon of each counts. As in Kafka, nothing after the last commas is no
+// entry, and nothing before the first one is a wrong one.
 func csvMap(name, text string) (entries [][2]string, err error) {
-	if text == "" {
-		return nil, nil
+	parts := regexp.MustCompile(`\s*,\s*`).Split(strings.TrimSpace(text), -1)
+	for len(parts) > 0 && parts[len(parts)-1] == "" {
+		parts = parts[:len(parts)-1]
 	}
-	for _, entry := range regexp.MustCompile(`\s*,\s*`).Split(text, -1) {
+	for _, entry := range parts {
 		at := strings.LastIndexByte(entry, ':')
 		if at < 0 {
 			return nil, refuse("Error parsing configuration property '%s': begin 0, end -1, length %d", name, len(entry))
