@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,7 +58,8 @@ func (o *bootstrapOptions) withCluster(ctx context.Context, env Env, f func(cont
 		defer waiting.Stop()
 	}
 	err = cl.call(ctx, func(ctx context.Context) error { return f(ctx, cl.admin) })
-	if o.config == "" && len(splitBrokerErrors(err)) == 0 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
+	closed := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+	if o.config == "" && len(splitBrokerErrors(err)) == 0 && closed {
 		return fmt.Errorf("%w: does the listener want TLS or SASL (--command-config takes a client.properties file), "+
 			"or has this address reached max.connections.per.ip?", err)
 	}
