@@ -246,6 +246,9 @@ func send(t *testing.T, conn io.Writer, p []byte) {
 // roundTrip sends body as a frame and wants it back.
 func roundTrip(t *testing.T, conn io.ReadWriter, body []byte) {
 	t.Helper()
+	if c, ok := conn.(net.Conn); ok { // what came before may have taken all the time of the dial
+		_ = c.SetDeadline(time.Now().Add(patience))
+	}
 	send(t, conn, framed(body))
 	wantFrame(t, conn, body)
 }
