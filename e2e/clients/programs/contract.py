@@ -6,6 +6,7 @@ answers in JSON lines: {"ok": true, ...} or {"error": class or code, "text": ...
 """
 
 import asyncio
+import inspect
 import json
 import os
 import sys
@@ -17,7 +18,7 @@ INPUTS = {
     "topic": "", "group": "", "txid": "", "count": 1, "timeout_ms": 30000, "client_id": "",
     # Beyond the contract: a codec, a value's bytes, how members join, how long a try of loop may take and what lies between
     # tries, the broker's id, and the library's own settings.
-    "compression": "none", "size": 0, "group_protocol": "classic", "instance_id": "", "try_ms": 10000, "interval_ms": 200,
+    "compression": "none", "size": 0, "group_protocol": "classic", "instance_id": "", "try_ms": 10000, "pause_ms": 200,
     "broker": 1, "settings": {},
 }
 
@@ -86,10 +87,6 @@ class Job:
         """Whether loop has to end: nobody holds standard input any more, or the time is over."""
         return self.stdin_closed.is_set() or self.left() == 0
 
-    def pause(self):
-        """Waits between two tries of loop, or until it has to end."""
-        self.stdin_closed.wait(min(self.interval_ms / 1000, self.left()))
-
     def record(self, i, aborted=False):
         """Returns key, value and headers of record i, so that a consumer of another language can tell what it reads."""
         value = "%s%s-%d" % ("aborted-" if aborted else "", self.client_id, i)
@@ -139,32 +136,33 @@ class Steps:
             say(step=name, **failure(error))
 
 
-def tries(job, attempt):
-    """Runs attempt(i) again and again until job is over, and tells of each try: ok with the offset that it returns."""
-    i = 0
+async def tries(job, connect, attempt, gave_up=lambda error, clients: False):
+    """Runs attempt(clients, i) again and again until job is over, and tells of each try: ok with the offset that it returns.
+
+    connect makes the clients; they are made anew where gave_up says that they will never work again, as a program must whose
+    library gives up. All three may be coroutines' functions.
+    """
+    i, clients = 0, None
     while not job.over():
         began = time.monotonic()
         try:
-            said = {"ok": True, "n": i, "offset": attempt(i)}
+            if clients is None:
+                clients = await _value(connect())
+            said = {"ok": True, "n": i, "offset": await _value(attempt(clients, i))}
         except Exception as error:  # any error is an answer
             said = {"n": i, **failure(error)}
+            if clients is not None and await _value(gave_up(error, clients)):
+                clients, said["gave_up"] = None, True
         say(ms=since(began), **said)
         i += 1
-        job.pause()
+        until = time.monotonic() + min(job.pause_ms / 1000, job.left())
+        while time.monotonic() < until and not job.stdin_closed.is_set():
+            await asyncio.sleep(0.02)
+    return clients
 
 
-async def atries(job, attempt):
-    """Is tries for an attempt that is awaited."""
-    i = 0
-    while not job.over():
-        began = time.monotonic()
-        try:
-            said = {"ok": True, "n": i, "offset": await attempt(i)}
-        except Exception as error:  # any error is an answer
-            said = {"n": i, **failure(error)}
-        say(ms=since(began), **said)
-        i += 1
-        await asyncio.sleep(min(job.interval_ms / 1000, job.left()))
+async def _value(got):
+    return await got if inspect.isawaitable(got) else got
 
 
 def since(began):

@@ -80,7 +80,7 @@ async def described(client, topic):
     return {"partitions": len(found["partitions"])}
 
 
-async def producing(job, **more):
+async def producing(job, seconds=None, **more):
     producer = aiokafka.AIOKafkaProducer(**settings(
         job,
         acks="all",
@@ -89,7 +89,7 @@ async def producing(job, **more):
         max_request_size=20_000_000,
         **more,
     ))
-    await started(producer, job.left())
+    await started(producer, seconds or job.left())
     return producer
 
 
@@ -119,7 +119,7 @@ async def produce(job):
     producer = await producing(job)
     await send(producer, job, range(job.count))
     await producer.stop()
-    return {"produced": job.count}
+    return {"produced": job.count, "idempotent": True}
 
 
 async def transact(job):
@@ -128,13 +128,13 @@ async def transact(job):
     await send(producer, job, range(job.count))
     await producer.commit_transaction()
     await producer.begin_transaction()
-    await send(producer, job, range(1), aborted=True)
+    await send(producer, job, range(job.count), aborted=True)
     await producer.abort_transaction()
     await producer.stop()
-    return {"committed": job.count, "aborted": 1}
+    return {"committed": job.count, "aborted": job.count}
 
 
-async def consuming(job, listener=None):
+async def consuming(job, listener=None, seconds=None):
     if job.group_protocol != "classic":
         raise Unsupported("aiokafka has no group protocol %r (KIP-848)" % job.group_protocol)
     conf = {
@@ -150,7 +150,7 @@ async def consuming(job, listener=None):
         conf["group_instance_id"] = job.instance_id
     consumer = aiokafka.AIOKafkaConsumer(**settings(job, **conf))
     consumer.subscribe([job.topic], listener=listener)
-    await started(consumer, job.left())
+    await started(consumer, seconds or job.left())
     return consumer
 
 
@@ -171,10 +171,18 @@ async def consume(job):
 
 
 async def loop(job):
-    producer, consumer = await producing(job), await consuming(job)
     patience = job.try_ms / 1000
 
-    async def attempt(i):
+    async def connect():
+        producer = await producing(job, patience)
+        try:
+            return producer, await consuming(job, seconds=patience)
+        except BaseException:
+            await producer.stop()
+            raise
+
+    async def attempt(clients, i):
+        producer, consumer = clients
         key, value, headers = job.record(i)
         sent = producer.send_and_wait(job.topic, value=value, key=key, headers=headers)
         want = (await asyncio.wait_for(sent, patience)).offset
@@ -184,8 +192,8 @@ async def loop(job):
                 return want
         raise Timeout("record %d was produced at offset %d but not consumed in %d ms" % (i, want, job.try_ms))
 
-    await contract.atries(job, attempt)
-    await consumer.stop()
+    for client in await contract.tries(job, connect, attempt) or ():
+        await client.stop()
 
 
 class Tell(aiokafka.ConsumerRebalanceListener):

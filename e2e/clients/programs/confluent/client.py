@@ -1,5 +1,6 @@
 """confluent-kafka (librdkafka), spoken to as ../contract.py says."""
 
+import asyncio
 import importlib.metadata
 import os
 import sys
@@ -109,7 +110,7 @@ def producing(job, **more):
     }))
 
 
-def send(producer, job, numbers, aborted=False):
+def send(producer, job, numbers, seconds=None, aborted=False):
     """Produces records, waits until each was delivered or was not, and raises what the first failed with."""
     failed, left = [], []
 
@@ -130,7 +131,7 @@ def send(producer, job, numbers, aborted=False):
             except BufferError:
                 producer.poll(0.1)
         producer.poll(0)
-    producer.flush(job.left() + 1)
+    producer.flush((job.left() if seconds is None else seconds) + 1)
     if failed:
         raise ck.KafkaException(failed[0])
     if left:
@@ -139,7 +140,7 @@ def send(producer, job, numbers, aborted=False):
 
 def produce(job):
     send(producing(job), job, range(job.count))
-    return {"produced": job.count}
+    return {"produced": job.count, "idempotent": True}
 
 
 def transact(job):
@@ -149,9 +150,9 @@ def transact(job):
     send(producer, job, range(job.count))
     producer.commit_transaction(job.left())
     producer.begin_transaction()
-    send(producer, job, range(1), aborted=True)
+    send(producer, job, range(job.count), aborted=True)
     producer.abort_transaction(job.left())
-    return {"committed": job.count, "aborted": 1}
+    return {"committed": job.count, "aborted": job.count}
 
 
 def consuming(job, **more):
@@ -197,12 +198,14 @@ def consume(job):
 
 
 def loop(job):
-    producer = producing(job, **{"message.timeout.ms": job.try_ms})
-    consumer = consuming(job)
-    consumer.subscribe([job.topic])
+    def connect():
+        consumer = consuming(job)
+        consumer.subscribe([job.topic])
+        return producing(job, **{"message.timeout.ms": job.try_ms}), consumer
 
-    def attempt(i):
-        send(producer, job, [i])
+    def attempt(clients, i):
+        producer, consumer = clients
+        send(producer, job, [i], job.try_ms / 1000)
         until, want = time.monotonic() + job.try_ms / 1000, send.offset
         while time.monotonic() < until:
             message = consumer.poll(0.2)
@@ -214,8 +217,10 @@ def loop(job):
                 return want
         raise Timeout("record %d was produced at offset %d but not consumed in %d ms" % (i, want, job.try_ms))
 
-    contract.tries(job, attempt)
-    consumer.close()
+    def gave_up(error, _):
+        return isinstance(error, ck.KafkaException) and error.args[0].fatal()
+
+    asyncio.run(contract.tries(job, connect, attempt, gave_up))
 
 
 def member(job):

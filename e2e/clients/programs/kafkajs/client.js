@@ -10,7 +10,7 @@ const {
 const INPUTS = {
   op: '', bootstrap: '', protocol: 'PLAINTEXT', ca: '', cert: '', key: '', mechanism: 'PLAIN', user: '', password: '',
   topic: '', group: '', txid: '', count: 1, timeout_ms: 30000, client_id: 'kafkajs',
-  compression: 'none', size: 0, group_protocol: 'classic', instance_id: '', try_ms: 10000, interval_ms: 200, broker: 1, settings: {},
+  compression: 'none', size: 0, group_protocol: 'classic', instance_id: '', try_ms: 10000, pause_ms: 200, broker: 1, settings: {},
 }
 const GRACE = 20000 // ms past its time that a job may still need to fail by itself
 const began = Date.now()
@@ -58,6 +58,8 @@ function connection (job) {
     brokers: job.bootstrap.split(','),
     logLevel: logLevel.NOTHING,
     connectionTimeout: 10000,
+    // By default kafkajs authenticates again 10 s before the end: with shorter sessions at once, and brokers refuse that for a second.
+    reauthenticationThreshold: 1000,
     ssl: false,
   }
   if (job.protocol.endsWith('SSL')) {
@@ -167,7 +169,7 @@ async function produce (job) {
   await within(left(job), 'connecting', producer.connect())
   await within(left(job), 'producing', producer.send(batch(job, range(job.count))))
   await producer.disconnect()
-  return { produced: job.count }
+  return { produced: job.count, idempotent: true }
 }
 
 async function transact (job) {
@@ -179,10 +181,10 @@ async function transact (job) {
   await within(left(job), 'producing', committed.send(batch(job, range(job.count))))
   await within(left(job), 'committing', committed.commit())
   const aborted = await within(left(job), 'beginning', producer.transaction())
-  await within(left(job), 'producing', aborted.send(batch(job, range(1), true)))
+  await within(left(job), 'producing', aborted.send(batch(job, range(job.count), true)))
   await within(left(job), 'aborting', aborted.abort())
   await producer.disconnect()
-  return { committed: job.count, aborted: 1 }
+  return { committed: job.count, aborted: job.count }
 }
 
 // consuming starts a consumer; crashed tells of what it can't go on after.
@@ -228,35 +230,59 @@ async function consume (job) {
   return seen
 }
 
+// connectLoop makes the clients of loop. A consumer that kafkajs will not start again is dead, with the reason in crash.
+async function connectLoop (job) {
+  const clients = { got: {}, crash: null, dead: false, producer: connection(job).producer({ idempotent: true }) }
+  try {
+    await within(job.try_ms, 'connecting', clients.producer.connect())
+    clients.consumer = await consuming(job, async ({ partition, message }) => {
+      clients.got[partition] = Number(message.offset)
+    }, (error, restarts) => Object.assign(clients, { crash: error, dead: !restarts }))
+  } catch (error) {
+    await closeLoop(clients)
+    throw error
+  }
+  return clients
+}
+
+async function closeLoop (clients) {
+  await within(3000, 'disconnecting', clients.producer.disconnect()).catch(() => {})
+  if (clients.consumer) await within(3000, 'disconnecting', clients.consumer.disconnect()).catch(() => {})
+}
+
+async function attempt (job, clients, i, start) {
+  const [sent] = await within(job.try_ms, 'producing', clients.producer.send(batch(job, [i])))
+  const want = Number(sent.baseOffset)
+  while (!(clients.got[sent.partition] >= want)) {
+    if (clients.dead) throw clients.crash
+    if (since(start) > job.try_ms) {
+      throw clients.crash || new Timeout(`record ${i} was produced at offset ${want} but not consumed in ${job.try_ms} ms`)
+    }
+    await sleep(10)
+  }
+  clients.crash = null
+  return want
+}
+
 async function loop (job) {
-  const producer = connection(job).producer({ idempotent: true })
-  const got = {}
-  let crash = null
-  const consumer = await consuming(job, async ({ partition, message }) => {
-    got[partition] = Number(message.offset)
-  }, error => { crash = error })
-  await within(left(job), 'connecting', producer.connect())
+  let clients = null
   for (let i = 0; !over(job); i++) {
     const start = Date.now()
     try {
-      const [sent] = await within(job.try_ms, 'producing', producer.send(batch(job, [i])))
-      const want = Number(sent.baseOffset)
-      while (!(got[sent.partition] >= want)) {
-        if (since(start) > job.try_ms) {
-          if (crash) throw crash
-          throw new Timeout(`record ${i} was produced at offset ${want} but not consumed in ${job.try_ms} ms`)
-        }
-        await sleep(10)
-      }
-      crash = null
-      say({ ms: since(start), ok: true, n: i, offset: want })
+      clients = clients || await connectLoop(job)
+      const offset = await attempt(job, clients, i, start)
+      say({ ms: since(start), ok: true, n: i, offset })
     } catch (error) {
-      say({ ms: since(start), n: i, ...failure(error) })
+      const dead = clients !== null && clients.dead
+      say({ ms: since(start), n: i, ...failure(error), ...(dead ? { gave_up: true } : {}) })
+      if (dead) {
+        await closeLoop(clients)
+        clients = null
+      }
     }
-    const rest = Date.now() + Math.min(job.interval_ms, left(job))
+    const rest = Date.now() + Math.min(job.pause_ms, left(job))
     while (Date.now() < rest && !stdinClosed) await sleep(20)
   }
-  await within(5000, 'disconnecting', consumer.disconnect()).catch(() => {})
   return undefined
 }
 

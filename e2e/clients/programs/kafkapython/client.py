@@ -1,5 +1,6 @@
 """kafka-python, spoken to as ../contract.py says."""
 
+import asyncio
 import importlib.metadata
 import os
 import sys
@@ -87,7 +88,7 @@ def send(producer, job, numbers, aborted=False):
 
 def produce(job):
     send(producing(job), job, range(job.count))
-    return {"produced": job.count}
+    return {"produced": job.count, "idempotent": True}
 
 
 def transact(job):
@@ -97,9 +98,9 @@ def transact(job):
     send(producer, job, range(job.count))
     producer.commit_transaction()
     producer.begin_transaction()
-    send(producer, job, range(1), aborted=True)
+    send(producer, job, range(job.count), aborted=True)
     producer.abort_transaction()
-    return {"committed": job.count, "aborted": 1}
+    return {"committed": job.count, "aborted": job.count}
 
 
 def consuming(job, **more):
@@ -137,23 +138,28 @@ def consume(job):
 
 
 def loop(job):
-    left = job.timeout_ms
-    job.timeout_ms = job.try_ms  # each wait of the producer is a try's
-    producer, consumer = producing(job), consuming(job)
-    job.timeout_ms = left
-    consumer.subscribe([job.topic])
+    patience = job.try_ms / 1000
 
-    def attempt(i):
+    def connect():
+        left, job.timeout_ms = job.timeout_ms, job.try_ms  # each wait of the clients is a try's
+        try:
+            producer, consumer = producing(job), consuming(job)
+        finally:
+            job.timeout_ms = left
+        consumer.subscribe([job.topic])
+        return producer, consumer
+
+    def attempt(clients, i):
+        producer, consumer = clients
         key, value, headers = job.record(i)
-        want = producer.send(job.topic, value=value, key=key, headers=headers).get(timeout=job.try_ms / 1000).offset
-        until = time.monotonic() + job.try_ms / 1000
+        want = producer.send(job.topic, value=value, key=key, headers=headers).get(timeout=patience).offset
+        until = time.monotonic() + patience
         while time.monotonic() < until:
             if any(r.offset >= want for r in records(consumer, 0.2)):
                 return want
         raise Timeout("record %d was produced at offset %d but not consumed in %d ms" % (i, want, job.try_ms))
 
-    contract.tries(job, attempt)
-    consumer.close()
+    asyncio.run(contract.tries(job, connect, attempt))
 
 
 class Tell(kafka.ConsumerRebalanceListener):
@@ -257,8 +263,8 @@ def manage(job):
     steps.run("list transactions", lambda: len(client.list_transactions()) >= 0)
     steps.run("describe transactions that are none", lambda: str(client.describe_transactions([job.txid + "-none"])))
     steps.run("describe log dirs", lambda: len(client.describe_log_dirs()))
-    steps.run("describe quorum", lambda: client.describe_metadata_quorum()["error_code"])
-    steps.run("describe features", lambda: sorted(client.describe_features()["finalized_features"]))
+    steps.run("describe quorum", lambda: len(client.describe_metadata_quorum()["topics"]))
+    steps.run("describe features", lambda: sorted(client.describe_features()))
     steps.run("api versions", lambda: len(client.api_versions()) > 0)
     steps.run("describe cluster", lambda: sorted(client.describe_cluster().get("authorized_operations") or []))
     steps.run("elect leaders", lambda: client.elect_leaders(0, {topic: [0]}).error_code)
@@ -276,14 +282,14 @@ def manage_security(job, client, steps):
     def create(host):
         made = client.create_acls([rule(admin.ACL, admin.ResourcePattern, host)])
         if made["failed"]:
-            raise made["failed"][0][1]
+            raise made["failed"][0]
         return len(made["succeeded"])
 
     wanted = rule(admin.ACLFilter, admin.ResourcePatternFilter)
     steps.run("create acls", lambda: create("10.0.0.0/8"))
     steps.run("create acls with a bad range", lambda: create("10.0.0.0/33"))
     steps.run("describe acls", lambda: [str(a) for a in client.describe_acls(wanted)[0]])
-    steps.run("delete acls", lambda: [[str(a[0]) for a in found] for _, found, _ in client.delete_acls([wanted])])
+    steps.run("delete acls", lambda: [len(found[1]) for found in client.delete_acls([wanted])])
     steps.run("describe scram users that are none", lambda: str(client.describe_user_scram_credentials(["erin"])))
     mechanism = admin.ScramMechanism.SCRAM_SHA_256
     steps.run("alter scram users", lambda: client.alter_user_scram_credentials(
