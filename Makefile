@@ -5,16 +5,21 @@ BIN := bin/brokerlab
 LINT := $(GO) tool -modfile=golangci-lint.mod golangci-lint
 # Root is needed to make namespaces and load BPF programs. SUDO is empty for root and where there is no sudo.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || ! command -v sudo >/dev/null 2>&1 || echo "sudo -E env PATH=$$PATH")
+# Where Apache Kafka is that tests and benchmarks compare with: see make kafka.
+export BROKERLAB_KAFKA_DIR ?= $(CURDIR)/build/kafka
 export CGO_ENABLED ?= $(shell command -v gcc >/dev/null 2>&1 && echo 1 || echo 0)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test quick lint generate fresh unit root scenarios e2e bench docs fuzz soak cross release clean FORCE
+.PHONY: help deps kafka build demo test quick lint generate fresh unit root scenarios e2e bench docs fuzz soak cross release clean FORCE
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 deps: ## install what the tests and the demo need (Debian packages)
 	@scripts/deps.sh
+
+kafka: build ## get Apache Kafka with Maven, for what compares with it; without Maven it says so and goes on
+	@$(BIN) kafka fetch --dir $(BROKERLAB_KAFKA_DIR) 4.4.0 4.3.0 || echo "kafka: SKIPPED, for the reason above: so is what needs Apache Kafka"
 
 build: $(BIN) ## build bin/brokerlab
 
@@ -27,7 +32,7 @@ FORCE:
 demo: deps build ## run the quickstart lab and its suites, print a summary and where the report is
 	@$(SUDO) scripts/demo.sh $(BIN)
 
-test: deps lint fresh cross unit root fuzz scenarios e2e ## everything that CI runs
+test: deps lint fresh cross kafka unit root fuzz scenarios e2e ## everything that CI runs
 	@scripts/skipped.sh
 
 quick: build ## the two-minute subset: vet and short unit tests

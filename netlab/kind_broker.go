@@ -21,29 +21,45 @@ const (
 // brokerKind runs this binary's broker, which is told everything by its server.properties.
 type brokerKind struct{}
 
-func (brokerKind) command(h home, s *state, n *topology.Node) (args, env []string) {
-	return []string{s.Binary, "broker", "--config", h.path("nodes", n.Name, "server.properties")}, nil
+func (brokerKind) command(h home, s *state, n *topology.Node) (program, error) {
+	return program{args: []string{s.Binary, "broker", "--config", h.serverProperties(n)}}, nil
 }
 
 func (brokerKind) prepare(h home, s *state, n *topology.Node, kernel string) error {
-	config := h.brokerDefaults(s.Lab, n, kernel)
+	config := h.serverDefaults(s.Lab, n)
+	if len(n.Listeners) > 0 && n.Config["security.inter.broker.protocol"] == "" {
+		config["inter.broker.listener.name"] = n.Listeners[0].Name
+	}
+	if kernel != "" {
+		config["kernel.accounting"] = "lab:" + kernel
+	}
 	maps.Copy(config, n.Config)
-	complete(config, n)
+	complete(config, n, allListeners(n))
+	return h.writeServerProperties(s.Lab, n, config)
+}
+
+// serverProperties is the file that tells a broker everything.
+func (h home) serverProperties(n *topology.Node) string {
+	return h.path("nodes", n.Name, "server.properties")
+}
+
+// writeServerProperties writes it. An empty value in the lab file takes the lab's default away.
+func (h home) writeServerProperties(lab *topology.Lab, n *topology.Node, config map[string]string) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Node %s of lab %s. Made by lab up; change the lab file, not this.\n", n.Name, s.Lab.Name)
+	fmt.Fprintf(&b, "# Node %s of lab %s. Made by lab up; change the lab file, not this.\n", n.Name, lab.Name)
 	for _, key := range slices.Sorted(maps.Keys(config)) {
 		if config[key] == "" && n.Config[key] == "" {
 			if _, asked := n.Config[key]; asked {
-				continue // an empty value takes the lab's default away
+				continue
 			}
 		}
 		fmt.Fprintf(&b, "%s=%s\n", key, property(config[key]))
 	}
-	return writeSecret(h.path("nodes", n.Name, "server.properties"), []byte(b.String()))
+	return writeSecret(h.serverProperties(n), []byte(b.String()))
 }
 
-// brokerDefaults is what a broker gets unless the file says otherwise.
-func (h home) brokerDefaults(lab *topology.Lab, n *topology.Node, kernel string) map[string]string {
+// serverDefaults is what every Kafka broker gets unless the file says otherwise, ours and Apache's.
+func (h home) serverDefaults(lab *topology.Lab, n *topology.Node) map[string]string {
 	config := map[string]string{
 		"log.dirs":                       h.path("nodes", n.Name, "data"),
 		"ssl.keystore.type":              "PEM",
@@ -56,12 +72,6 @@ func (h home) brokerDefaults(lab *topology.Lab, n *topology.Node, kernel string)
 		"listeners":                      "",
 		"advertised.listeners":           "",
 		"listener.security.protocol.map": "",
-	}
-	if len(n.Listeners) > 0 && n.Config["security.inter.broker.protocol"] == "" {
-		config["inter.broker.listener.name"] = n.Listeners[0].Name
-	}
-	if kernel != "" {
-		config["kernel.accounting"] = "lab:" + kernel
 	}
 	var plain strings.Builder
 	plain.WriteString(plainModule + " required")
@@ -83,11 +93,11 @@ func (h home) brokerDefaults(lab *topology.Lab, n *topology.Node, kernel string)
 	return config
 }
 
-// complete adds the exposed listeners to what the file says, which may have a map and advertised listeners of its own.
-func complete(config map[string]string, n *topology.Node) {
+// complete adds listeners to what the file says, which may have a map and advertised listeners of its own.
+func complete(config map[string]string, n *topology.Node, all []topology.Listener) {
 	var listeners []string
 	names, protocols := entries(config["advertised.listeners"]), entries(config["listener.security.protocol.map"])
-	for _, l := range allListeners(n) {
+	for _, l := range all {
 		listeners = append(listeners, l.Name+"://"+net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port))))
 		names = addTo(names, l.Name+":", "//"+advertised(n, l))
 		protocols = addTo(protocols, l.Name+":", l.Protocol)

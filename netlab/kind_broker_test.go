@@ -19,7 +19,11 @@ func prepared(t *testing.T, text, kernel string) map[string]string {
 		t.Fatal(err)
 	}
 	h := home(t.TempDir())
-	err = brokerKind{}.prepare(h, &state{Lab: lab}, &lab.Nodes[0], kernel)
+	k, err := kindOf(lab.Nodes[0].Kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = k.prepare(h, &state{Lab: lab}, &lab.Nodes[0], kernel)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -157,7 +157,7 @@ func (h home) writeClientProperties(lab *topology.Lab) error {
 	groups := map[string]*group{}
 	for i := range lab.Nodes {
 		n := &lab.Nodes[i]
-		if n.Kind != topology.Broker {
+		if !n.Serves() {
 			continue
 		}
 		for _, l := range allListeners(n) {

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/brokerlab/brokerlab/netlab/kafkahome"
 	"github.com/brokerlab/brokerlab/netlab/topology"
 )
 
@@ -207,6 +208,9 @@ func (h home) raise(ctx context.Context, lab *topology.Lab, o Options) error {
 		}
 	}
 	var err error
+	if s.Lab, err = withKafka(s.Lab); err != nil {
+		return err
+	}
 	if s.Binary == "" {
 		if s.Binary, err = os.Executable(); err != nil {
 			return err
@@ -316,6 +320,28 @@ func withoutIPv6(lab *topology.Lab, why string) (*topology.Lab, []Skipped, error
 		}
 	}
 	return &without, skipped, nil
+}
+
+// withKafka is the lab with the folder of each node's release of Kafka, which has to be on this machine.
+func withKafka(lab *topology.Lab) (*topology.Lab, error) {
+	with := *lab
+	with.Nodes = slices.Clone(lab.Nodes)
+	for i := range with.Nodes {
+		n := &with.Nodes[i]
+		if n.Kind != topology.Kafka {
+			continue
+		}
+		err := kafkahome.CheckJava()
+		var kafka kafkahome.Home
+		if err == nil {
+			kafka, err = kafkaHome(n)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("node %s: %w", n.Name, err)
+		}
+		n.Home = kafka.Folder
+	}
+	return &with, nil
 }
 
 // Open gives access to a lab that another process built. It does not ask whether its owner lives; [Lab.Inspect] does.

@@ -250,11 +250,14 @@ func (o *Owner) node(n *topology.Node, ns *netns.Handle, kernel string) (*proces
 	if err != nil {
 		return nil, err
 	}
-	if err := k.prepare(o.home, o.state, n, kernel); err != nil {
+	err = k.prepare(o.home, o.state, n, kernel)
+	if err != nil {
 		return nil, fmt.Errorf("prepare node %s: %w", n.Name, err)
 	}
 	p := &process{home: o.home, node: n, ns: ns, view: o.home.view(o.state.Lab, n.Name), group: o.state.Cgroup.node(n.Name), state: StateNew}
-	p.args, p.env = k.command(o.home, o.state, n)
+	if p.program, err = k.command(o.home, o.state, n); err != nil {
+		return nil, fmt.Errorf("prepare node %s: %w", n.Name, err)
+	}
 	return p, nil
 }
 
@@ -262,7 +265,7 @@ func (o *Owner) node(n *topology.Node, ns *netns.Handle, kernel string) (*proces
 func (o *Owner) startKernel(ctx context.Context, handles []*netns.Handle) (socket string, stop func() error) {
 	var nodes []KernelNode
 	for i := range o.state.Lab.Nodes {
-		if n := &o.state.Lab.Nodes[i]; n.Kind == topology.Broker {
+		if n := &o.state.Lab.Nodes[i]; n.Serves() {
 			nodes = append(nodes, KernelNode{n.Name, handles[i], o.members[i].cookie, n.Ports})
 		}
 	}

@@ -34,6 +34,7 @@ const (
 type NodeStatus struct {
 	Name        string           `json:"name"`
 	Kind        string           `json:"kind"`
+	Version     string           `json:"version,omitempty"` // of Apache Kafka, where the node runs it
 	State       string           `json:"state"`
 	Reason      string           `json:"reason,omitempty"` // how it ended
 	PID         int              `json:"pid,omitempty"`
@@ -75,13 +76,13 @@ func (h home) describe(s *state) *Status {
 	for i := range s.Lab.Nodes {
 		n := &s.Lab.Nodes[i]
 		ns := NodeStatus{
-			Name: n.Name, Kind: n.Kind, State: StateNew, Addresses: n.Addresses, Ports: n.Ports,
+			Name: n.Name, Kind: n.Kind, Version: n.Version, State: StateNew, Addresses: n.Addresses, Ports: n.Ports,
 			Netns: h.netns(n.Name), Cgroup: string(s.Cgroup.node(n.Name)), Log: h.path("nodes", n.Name, "log"),
 		}
 		for _, e := range n.Expose {
 			ns.Exposed = append(ns.Exposed, e.Port)
 		}
-		if n.Kind == topology.Broker {
+		if n.Serves() {
 			for _, l := range allListeners(n) {
 				ns.Listeners = append(ns.Listeners, h.listener(n, l, s.Lab.Users))
 			}

@@ -3,4 +3,8 @@
 set -euo pipefail
 [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null || echo "skipped: root tests, scenarios and black-box tests (neither root nor sudo without a password)"
 command -v clang-14 >/dev/null 2>&1 || echo "skipped: rebuilding the BPF objects to compare (clang-14 is not installed; the committed ones were used)"
+for version in 4.4.0 4.3.0; do
+	[ -d "${BROKERLAB_KAFKA_DIR:-build/kafka}/$version/libs" ] || echo "skipped: what needs Apache Kafka $version (make kafka could not get it with Maven)"
+done
+command -v java >/dev/null 2>&1 || echo "skipped: what needs Apache Kafka (Java is not installed)"
 echo "make test: done"

@@ -27,21 +27,29 @@ type File struct {
 
 // FileNode is one machine.
 type FileNode struct {
-	// How the node starts: broker (this binary's Kafka broker) or exec (any program).
-	Kind string `json:"kind" jsonschema:"enum=broker,enum=exec"`
+	// How the node starts: broker (this binary's Kafka broker), kafka (Apache Kafka) or exec (any program).
+	Kind string `json:"kind" jsonschema:"enum=broker,enum=kafka,enum=exec"`
 	// Addresses of the node, IPv4 and IPv6. Without them it gets one of each from 198.18.0.0/15 and fd00:6c61:62::/64.
 	Addresses Strings `json:"addresses,omitempty"`
-	// For a broker: keys of server.properties. They win over config-file and over what the lab would set.
+	// For kafka: the released version that runs, such as 4.3.0. Without it: 4.4.0. lab up gets it with Maven where it is missing.
+	Version string `json:"version,omitempty"`
+	// For kafka, instead of version: a folder with a release of Kafka, relative to the lab file.
+	Home string `json:"home,omitempty"`
+	// For kafka: the level of metadata.version that its storage is formatted at, such as 4.3 or 4.4-IV1. Without it: the version's latest.
+	Release string `json:"release,omitempty"`
+	// For kafka: the cluster that it belongs to. Nodes with the same name are one cluster, and each is a broker and a controller of it. Without it: a cluster of its own.
+	Cluster string `json:"cluster,omitempty"`
+	// For broker and kafka: keys of server.properties. They win over config-file and over what the lab would set.
 	Config map[string]Text `json:"config,omitempty"`
-	// For a broker: a server.properties to start from, relative to the lab file.
+	// For broker and kafka: a server.properties to start from, relative to the lab file.
 	ConfigFile string `json:"config-file,omitempty"`
-	// For a broker: its listeners as Kafka writes them, such as SASL_SSL://:9095. Without them: PLAINTEXT on 9092, SSL on 9093, SASL_PLAINTEXT on 9094 and SASL_SSL on 9095, each for IPv4 and IPv6.
+	// For broker and kafka: its listeners as Kafka writes them, such as SASL_SSL://:9095. Without them: PLAINTEXT on 9092, SSL on 9093, SASL_PLAINTEXT on 9094 and SASL_SSL on 9095, each for IPv4 and IPv6.
 	Listeners Strings `json:"listeners,omitempty"`
-	// Ports of 127.0.0.1 on this machine that lead to the node. On a broker each is a listener of its own.
+	// Ports of 127.0.0.1 on this machine that lead to the node. For broker and kafka each is a listener of its own.
 	Expose []FileExpose `json:"expose,omitempty"`
 	// For exec: the program and its arguments; one string is run by sh -c.
 	Cmd Strings `json:"cmd,omitempty"`
-	// For exec: further environment variables.
+	// For exec and kafka: further environment variables. Kafka reads what its own scripts do, such as KAFKA_HEAP_OPTS: -Xmx1g.
 	Env map[string]Text `json:"env,omitempty"`
 	// For exec: the TCP ports it will listen on; the node is ready once it does.
 	Ports []Port `json:"ports,omitempty"`
@@ -107,7 +115,7 @@ type FileExpectation struct {
 type FileExpose struct {
 	// The port, on 127.0.0.1 and on the node.
 	Port Port `json:"port"`
-	// For a broker: the security protocol of the listener behind it. Without it: PLAINTEXT.
+	// For broker and kafka: the security protocol of the listener behind it. Without it: PLAINTEXT.
 	Protocol string `json:"protocol,omitempty" jsonschema:"enum=PLAINTEXT,enum=SSL,enum=SASL_PLAINTEXT,enum=SASL_SSL"`
 }
 

@@ -23,6 +23,7 @@ type Lab struct {
 // Kinds of nodes.
 const (
 	Broker = "broker" // this binary's broker
+	Kafka  = "kafka"  // Apache Kafka
 	Exec   = "exec"   // any program
 )
 
@@ -31,13 +32,20 @@ type Node struct {
 	Name      string            `json:"name"`
 	Kind      string            `json:"kind"`
 	Addresses []netip.Addr      `json:"addresses"`
-	Config    map[string]string `json:"config,omitempty"`    // broker: what the file sets; the lab's own keys are added where it is built
-	Listeners []Listener        `json:"listeners,omitempty"` // broker: without the exposed ones
+	Version   string            `json:"version,omitempty"`   // kafka: what runs, such as 4.4.0
+	Home      string            `json:"home,omitempty"`      // kafka: the folder with it, absolute; "": where versions are kept
+	Release   string            `json:"release,omitempty"`   // kafka: the level that storage is formatted at; "": the version's latest
+	Cluster   string            `json:"cluster,omitempty"`   // kafka: nodes of one name are one cluster; "": alone
+	Config    map[string]string `json:"config,omitempty"`    // broker, kafka: what the file sets; the lab's own keys are added where it is built
+	Listeners []Listener        `json:"listeners,omitempty"` // broker, kafka: without the exposed ones
 	Expose    []Expose          `json:"expose,omitempty"`
 	Cmd       []string          `json:"cmd,omitempty"` // exec
-	Env       map[string]string `json:"env,omitempty"` // exec
+	Env       map[string]string `json:"env,omitempty"` // exec, kafka
 	Ports     []uint16          `json:"ports"`         // what it listens on when it is ready, exposed ports included, ascending
 }
+
+// Serves tells whether the node is a Kafka broker, ours or Apache's: it has listeners, and clients log in there.
+func (n *Node) Serves() bool { return n.Kind == Broker || n.Kind == Kafka }
 
 // Listener is one of a broker's listeners.
 type Listener struct {

@@ -300,18 +300,21 @@ func (r *resolver) nodes(f *File) []Node {
 		switch n.Kind {
 		case Broker:
 			r.broker(path, n, &node, ids)
+		case Kafka:
+			r.kafka(path, n, &node, ids)
 		case Exec:
 			r.exec(path, n, &node)
 		case "":
-			r.at(path, "kind is missing: want broker or exec")
+			r.at(path, "kind is missing: want broker, kafka or exec")
 		default:
-			r.at(path+".kind", "unknown kind %q%s", n.Kind, nearest(n.Kind, []string{Broker, Exec}))
+			r.at(path+".kind", "unknown kind %q%s", n.Kind, nearest(n.Kind, []string{Broker, Kafka, Exec}))
 		}
 		r.expose(path, n, &node)
 		slices.Sort(node.Ports)
 		node.Ports = slices.Compact(node.Ports)
 		all = append(all, node)
 	}
+	r.clusters(all)
 	return all
 }
 
@@ -341,7 +344,12 @@ func (r *resolver) addresses(path string, n FileNode) []netip.Addr {
 
 // broker resolves what only a broker has.
 func (r *resolver) broker(path string, n FileNode, node *Node, ids map[string]string) {
-	r.refuse(path, "broker", map[string]bool{"cmd": len(n.Cmd) > 0, "env": len(n.Env) > 0, "ports": len(n.Ports) > 0})
+	r.refuse(path, "broker", ofKafka(n), map[string]bool{"cmd": len(n.Cmd) > 0, "env": len(n.Env) > 0, "ports": len(n.Ports) > 0})
+	r.server(path, n, node, ids)
+}
+
+// server resolves what every Kafka broker has, whoever wrote it.
+func (r *resolver) server(path string, n FileNode, node *Node, ids map[string]string) {
 	node.Config = r.config(path, n)
 	at := path + ".listeners"
 	texts := []string(n.Listeners)
@@ -409,7 +417,7 @@ func (r *resolver) config(path string, n FileNode) map[string]string {
 
 // exec resolves what only a program has.
 func (r *resolver) exec(path string, n FileNode, node *Node) {
-	r.refuse(path, "exec", map[string]bool{"config": len(n.Config) > 0, "config-file": n.ConfigFile != "", "listeners": len(n.Listeners) > 0})
+	r.refuse(path, "exec", ofKafka(n), map[string]bool{"config": len(n.Config) > 0, "config-file": n.ConfigFile != "", "listeners": len(n.Listeners) > 0})
 	if len(n.Cmd) == 0 || n.Cmd[0] == "" {
 		r.at(path, "cmd is missing: the program that the node runs")
 	}
@@ -422,10 +430,12 @@ func (r *resolver) exec(path string, n FileNode, node *Node) {
 }
 
 // refuse reports keys that a kind of node has no use for.
-func (r *resolver) refuse(path, kind string, set map[string]bool) {
-	for _, key := range slices.Sorted(maps.Keys(set)) {
-		if set[key] {
-			r.at(path+"."+key, "a node of kind %s has no %s", kind, key)
+func (r *resolver) refuse(path, kind string, sets ...map[string]bool) {
+	for _, set := range sets {
+		for _, key := range slices.Sorted(maps.Keys(set)) {
+			if set[key] {
+				r.at(path+"."+key, "a node of kind %s has no %s", kind, key)
+			}
 		}
 	}
 }
@@ -434,7 +444,7 @@ func (r *resolver) expose(path string, n FileNode, node *Node) {
 	for i, e := range n.Expose {
 		at := fmt.Sprintf("%s.expose[%d]", path, i)
 		protocol := e.Protocol
-		if node.Kind == Broker {
+		if node.Serves() {
 			protocol = cmp.Or(protocol, "PLAINTEXT")
 			if !slices.Contains(protocols(), protocol) {
 				r.at(at, "%q is no security protocol%s", protocol, nearest(protocol, protocols()))
