@@ -25,10 +25,21 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) {
 	if err := os.Symlink(path(t), filepath.Join(bin, "brokerlab")); err != nil {
 		t.Fatal(err)
 	}
+	port := regexp.MustCompile(`\b(?:1[89]|2[0-9])\d{3}\b`)
+	user := map[string]string{}
+	for _, guide := range guides {
+		for _, p := range port.FindAllString(read(t, guide), -1) {
+			if other := user[p]; other != "" && other != guide {
+				t.Errorf("%s and %s both use port %s, and run side by side", other, guide, p)
+			}
+			user[p] = guide
+		}
+	}
 	block := regexp.MustCompile("(?s)\n```sh\n(.*?\n)```\n")
 	refused := regexp.MustCompile(`(?m)^! ((?:.*\\\n)*.*)$`) // bash -e does not mind when such a command works
 	for _, guide := range guides {
 		t.Run(filepath.Base(guide), func(t *testing.T) {
+			t.Parallel() // no two share a port or the name of a lab; most of their time is waiting
 			script := &strings.Builder{}
 			for _, m := range block.FindAllStringSubmatch(read(t, guide), -1) {
 				script.WriteString(m[1])
@@ -36,7 +47,7 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) {
 			if script.Len() == 0 {
 				t.Fatal("no commands")
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			commands := refused.ReplaceAllString(script.String(), "if $1; then exit 1; fi")
 			shell := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", commands)
