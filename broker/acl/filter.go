@@ -39,18 +39,19 @@ func (f Filter) matchesPattern(p Pattern) bool {
 		return true
 	}
 	if f.Kind == Match {
-		return p.Covers(*f.Name)
+		return p.Covers(*f.Name) || (p.Kind == Literal && p.Name == AnyName)
 	}
 	return *f.Name == p.Name
 }
 
-// Covers tells whether the pattern applies to the resource of a name.
+// Covers tells whether the pattern applies to the resource of a name. The literal "*" does not to names that begin with an
+// asterisk, as groups may: Kafka's authorizer takes it for another literal there (StandardAuthorizerData.checkSection).
 func (p Pattern) Covers(name string) bool {
 	if p.Kind == Prefixed {
 		return strings.HasPrefix(name, p.Name)
 	}
-	return p.Name == name || p.Name == AnyName
+	return p.Name == name || (p.Name == AnyName && !strings.HasPrefix(name, AnyName))
 }
 
-// AnyName is the literal name that stands for every resource of its type.
+// AnyName is the literal name that stands for every resource of its type, see [Pattern.Covers].
 const AnyName = "*"

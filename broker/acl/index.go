@@ -4,6 +4,7 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -285,7 +286,7 @@ func (r *resources) covering(name string, yield func(*pattern) bool) {
 	if p := r.literal[name]; p != nil && !yield(p) {
 		return
 	}
-	if name != AnyName {
+	if !strings.HasPrefix(name, AnyName) { // see [Pattern.Covers]
 		if p := r.literal[AnyName]; p != nil && !yield(p) {
 			return
 		}

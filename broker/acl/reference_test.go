@@ -59,7 +59,7 @@ func (r *reference) deciding(q Query) string {
 
 func covers(b Binding, name string) bool {
 	if b.Kind == Literal {
-		return b.Name == name || b.Name == "*"
+		return b.Name == name || (b.Name == "*" && !strings.HasPrefix(name, "*"))
 	}
 	return len(b.Name) <= len(name) && name[:len(b.Name)] == b.Name
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
 )
@@ -70,7 +71,7 @@ func (b *book) covering(t acl.ResourceType, name string) []acl.Pattern {
 		}
 	}
 	add(acl.Pattern{Type: t, Name: name, Kind: acl.Literal})
-	if name != acl.AnyName {
+	if !strings.HasPrefix(name, acl.AnyName) { // see [acl.Pattern.Covers]
 		add(acl.Pattern{Type: t, Name: acl.AnyName, Kind: acl.Literal})
 	}
 	for _, n := range b.lengths[t] {

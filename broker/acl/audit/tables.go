@@ -77,14 +77,11 @@ func (t *tables) patterns(p acl.Pattern) []acl.Pattern {
 	kept := all[:0]
 	for _, o := range all {
 		switch {
-		case p.Kind == acl.Prefixed && o.Kind == acl.Literal && o.Name != acl.AnyName: // one of the names only
+		case p.Kind == acl.Prefixed && o.Kind == acl.Literal && (o.Name != acl.AnyName || p.Name == acl.AnyName): // one of the names only
 		case p.Kind == acl.Literal && p.Name == acl.AnyName && o != p: // a name is not all of them
 		default:
 			kept = append(kept, o)
 		}
-	}
-	if p.Kind == acl.Prefixed && p.Name == acl.AnyName {
-		kept = append(kept, acl.Pattern{Type: p.Type, Name: acl.AnyName, Kind: acl.Literal})
 	}
 	return kept
 }
