@@ -351,7 +351,7 @@ func TestValuesOfConfigsAreJudgedAlike(t *testing.T) {
 	b.judged(t, "configs/group", ofGroup, "g", groups, only, append(values(), new("5000"), new("45000"), new("60001"), new("earliest"), new("by_duration:PT1H"), new("none"), new("read_committed")))
 	b.judged(t, "configs/metrics", ofClients, "m", []string{"interval.ms", "metrics", "match", "nosuch"}, only,
 		append(values(), new("99"), new("100"), new("3600000"), new("3600001"), new("*"), new("client_id=a"), new("client_id=[a"), new("nosuch=a"), new("a=b,c=d")))
-	others := []kmsg.IncrementalAlterConfigOp{remove, add, subtract, 4, -1}
+	others := []kmsg.IncrementalAlterConfigOp{remove, add, subtract}
 	few := []*string{nil, new("1"), new("a")}
 	b.judged(t, "configs/ops on broker", ofBroker, "1", append(everything, "nosuch"), others, few)
 	b.judged(t, "configs/ops on topic", ofTopic, "configs.t", append(topics, "nosuch"), others, append(few, new("compact"), new("delete,compact"), new("*"), new("0:1"), new("")))

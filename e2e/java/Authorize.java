@@ -5,9 +5,11 @@ import java.lang.management.ThreadMXBean;
 import java.net.InetAddress;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.Set;
 import java.util.SplittableRandom;
 
 import org.apache.kafka.common.Uuid;
@@ -49,7 +51,8 @@ import org.apache.kafka.server.authorizer.AuthorizationResult;
  */
 public class Authorize {
     private StandardAuthorizer authorizer;
-    private Map<Uuid, StandardAcl> rules = new HashMap<>();
+    private Map<Uuid, StandardAcl> rules;
+    private Set<StandardAcl> seen;
     private boolean loaded;
 
     public static void main(String[] args) throws Exception {
@@ -78,10 +81,11 @@ public class Authorize {
             case "new":
                 authorizer = authorizer(w[1], w[2]);
                 rules = new HashMap<>();
+                seen = new HashSet<>();
                 loaded = false;
                 return null;
             case "acl":
-                rules.put(Uuid.randomUuid(), new StandardAcl(ResourceType.fromString(w[1]), w[2], PatternType.fromString(w[3]), w[4], w[5],
+                put(rules, seen, new StandardAcl(ResourceType.fromString(w[1]), w[2], PatternType.fromString(w[3]), w[4], w[5],
                     AclOperation.fromString(w[6]), AclPermissionType.fromString(w[7])));
                 return null;
             case "ask":
@@ -92,6 +96,13 @@ public class Authorize {
                 return authorizer.authorizeByResourceType(context(w[1], w[2]), AclOperation.fromString(w[3]), ResourceType.fromString(w[4])).toString();
             default:
                 throw new IllegalArgumentException("no command " + w[0]);
+        }
+    }
+
+    /** Adds a rule that is not there yet: the authorizer refuses to load what is there twice. */
+    private static void put(Map<Uuid, StandardAcl> rules, Set<StandardAcl> seen, StandardAcl rule) {
+        if (seen.add(rule)) {
+            rules.put(new Uuid(1, rules.size()), rule);
         }
     }
 
@@ -132,10 +143,12 @@ public class Authorize {
         long began = System.nanoTime();
         StandardAuthorizer a = authorizer("User:admin", "false");
         Map<Uuid, StandardAcl> all = new HashMap<>(2 * n);
+        Set<StandardAcl> seen = new HashSet<>(2 * n);
         SplittableRandom random = new SplittableRandom(1);
         for (int i = 0; i < n; i++) {
-            all.put(new Uuid(1, i), rule(shape, i, n, random));
+            put(all, seen, rule(shape, i, random));
         }
+        seen.clear();
         a.loadSnapshot(all);
         a.completeInitialLoad();
         int held = a.aclCount();
@@ -196,7 +209,7 @@ public class Authorize {
 
     private static final int NESTED = 25;
 
-    private static StandardAcl rule(String shape, int i, int n, SplittableRandom r) {
+    private static StandardAcl rule(String shape, int i, SplittableRandom r) {
         switch (shape) {
             case "ranges":
                 return topicRule("t", PatternType.LITERAL, i % 97, address(i * 2) + "/32", AclOperation.READ);
