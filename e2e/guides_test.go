@@ -13,7 +13,7 @@ import (
 
 // A guide's commands are its ```sh blocks. They run in order, in one shell, in the root of the tree, with the binary
 // under test first in PATH: what the reader pastes is what is tested.
-func TestTheCommandsOfTheGuidesWork(t *testing.T) {
+func TestTheCommandsOfTheGuidesWork(t *testing.T) { //nolint:tparallel // beside each other, not beside tests that build the same labs
 	needRoot(t)
 	needKcat(t)
 	guides, err := filepath.Glob("../docs/guide-*.md")
@@ -25,7 +25,7 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) {
 	if err := os.Symlink(path(t), filepath.Join(bin, "brokerlab")); err != nil {
 		t.Fatal(err)
 	}
-	port := regexp.MustCompile(`\b(?:1[89]|2[0-9])\d{3}\b`)
+	port := regexp.MustCompile(`\b(?:1[89]|2\d)\d{3}\b`)
 	user := map[string]string{}
 	for _, guide := range guides {
 		for _, p := range port.FindAllString(read(t, guide), -1) {
