@@ -231,7 +231,7 @@ func (b *broker) stop(sig syscall.Signal) {
 func (b *broker) request(p pair, op, topic string) request {
 	r := request{
 		Op: op, Bootstrap: net.JoinHostPort(p.host(), strconv.Itoa(b.port[p.listener()])), Protocol: p.protocol, Topic: topic,
-		Group: "g-" + topic, TxID: "tx-" + topic, Count: 5, TimeoutMS: 30_000, ClientID: "c-" + topic, PauseMS: 100,
+		Group: "g-" + topic, TxID: "tx-" + topic, Count: 5, TimeoutMS: 60_000, ClientID: "c-" + topic, PauseMS: 100,
 	}
 	if strings.HasSuffix(p.protocol, "SSL") {
 		r.CA = b.w.pki.ca

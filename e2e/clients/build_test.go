@@ -34,6 +34,9 @@ type workshop struct {
 
 	goOnce sync.Once
 	goErr  error
+
+	registryOnce sync.Once
+	registryErr  error
 }
 
 // tree is the root of the source tree.
@@ -92,6 +95,69 @@ func goProgram(name string, arguments ...string) func(*workshop) ([]string, erro
 		}
 		return append([]string{binary}, arguments...), nil
 	}
+}
+
+// kafkaVersion is the release whose clients and tools are tried.
+const kafkaVersion = "4.4.0"
+
+// kafkaLibs returns the folder with the jar files of that release: where make kafka puts them.
+func kafkaLibs() (string, error) {
+	dirs := []string{filepath.Join(tree(), "build", "kafka")}
+	if cache, err := os.UserCacheDir(); err == nil {
+		dirs = append(dirs, filepath.Join(cache, "brokerlab", "kafka"))
+	}
+	if dir := os.Getenv("BROKERLAB_KAFKA_DIR"); dir != "" {
+		dirs = []string{dir}
+	}
+	for _, dir := range dirs {
+		libs := filepath.Join(dir, kafkaVersion, "libs")
+		if _, err := os.Stat(filepath.Join(libs, "kafka-clients-"+kafkaVersion+".jar")); err == nil {
+			return libs, nil
+		}
+	}
+	return "", unavailableError{"Apache Kafka " + kafkaVersion + " is not in " + strings.Join(dirs, " or ") + ": make kafka fetches it"}
+}
+
+// java are options that have a virtual machine start fast and stay small.
+func java() []string {
+	return []string{"java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"}
+}
+
+// javaProgram compiles programs/java against a release of Kafka.
+func javaProgram(w *workshop) ([]string, error) {
+	if err := need("javac", "java"); err != nil {
+		return nil, err
+	}
+	libs, err := kafkaLibs()
+	if err != nil {
+		return nil, err
+	}
+	classes := filepath.Join(w.dir, "java")
+	if _, err := w.run(filepath.Join(w.programs, "java"), nil, "javac", "-d", classes, "-cp", libs+"/*", "Client.java"); err != nil {
+		return nil, err
+	}
+	log := filepath.Join(w.programs, "java", "log4j2.properties")
+	return append(java(), "-Dlog4j2.configurationFile="+log, "-cp", classes+":"+libs+"/*", "Client"), nil
+}
+
+// kafkaTools builds the program that runs Kafka's command-line tools.
+func kafkaTools(w *workshop) ([]string, error) {
+	if err := need("java"); err != nil {
+		return nil, err
+	}
+	libs, err := kafkaLibs()
+	if err != nil {
+		return nil, err
+	}
+	return goProgram("tools", libs)(w)
+}
+
+// kcat builds the program that runs kcat.
+func kcat(w *workshop) ([]string, error) {
+	if need("kcat") != nil {
+		return nil, unavailableError{"kcat is not installed: make deps installs it"}
+	}
+	return goProgram("kcat")(w)
 }
 
 // lastLine is what a tool that failed said last, which is mostly why.

@@ -94,7 +94,7 @@ func TestEveryClientDoesWhatThePageSays(t *testing.T) {
 				t.Parallel()
 				b := startBroker(t, w)
 				for _, p := range works {
-					b.tryPair(t, got, command, p)
+					b.tryPair(t, c, got, command, p)
 				}
 				b.tryRefusals(t, got, command)
 				if !*update {

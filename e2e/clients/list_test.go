@@ -8,11 +8,23 @@ type client struct {
 	language string
 	// Build makes the program and returns its command line. What cannot be had here is an unavailableError.
 	build func(*workshop) ([]string, error)
+	// Patience is how many times longer than others it may take for an operation, 0 is once: a client that starts many
+	// processes for one.
+	patience int
 }
 
 // list has every client there is. To add one, write its program (programs/README.md) and a line here.
 func list() []client {
 	return []client{
+		{name: "kafka-clients", language: "Java", build: javaProgram},
+		{name: "kafka-tools", language: "command line", build: kafkaTools, patience: 4},
+		{name: "kcat", language: "command line", build: kcat},
 		{name: "franz-go", language: "Go", build: goProgram("franz")},
+		{name: "sarama", language: "Go", build: goProgram("sarama")},
+		{name: "kafka-go", language: "Go", build: goProgram("segmentio")},
+		{name: "confluent-kafka", language: "Python", build: pythonProgram("confluent")},
+		{name: "aiokafka", language: "Python", build: pythonProgram("aiokafka")},
+		{name: "kafka-python", language: "Python", build: pythonProgram("kafkapython")},
+		{name: "kafkajs", language: "JavaScript", build: nodeProgram("kafkajs")},
 	}
 }
