@@ -1,8 +1,12 @@
 package api
 
 import (
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/internal/kafkaconfig"
 )
 
 // incrementalAlterConfigs sets and removes single dynamic configs.
@@ -11,8 +15,7 @@ import (
 // Needs: ALTER_CONFIGS on CLUSTER (brokers, loggers, client metrics), on each TOPIC, on each GROUP.
 // Differs from Kafka: what a listener obeys (mechanisms, users, client certificates, lifetimes) acts at once, where Kafka
 // waits for a restart; so what it could not obey is refused; there are no loggers whose level could be set. Subscriptions to
-// clients' metrics are kept, and no client is asked for metrics. What is appended to a topic's list that is not set does not begin with the
-// default.
+// clients' metrics are kept, and no client is asked for metrics.
 func incrementalAlterConfigs(q *call, req *kmsg.IncrementalAlterConfigsRequest) {
 	a := alteration{call: q, validateOnly: req.ValidateOnly}
 	for i := range req.Resources {
@@ -26,6 +29,9 @@ func incrementalAlterConfigs(q *call, req *kmsg.IncrementalAlterConfigsRequest) 
 	a.run(func(places []int) kmsg.Request {
 		ask := *req
 		ask.Resources = at(req.Resources, places)
+		for i := range ask.Resources {
+			q.beginWithDefaults(&ask.Resources[i])
+		}
 		return &ask
 	}, func(answer kmsg.Response, i int) (int16, *string) {
 		results := answer.(*kmsg.IncrementalAlterConfigsResponse).Resources
@@ -42,4 +48,62 @@ func incrementalAlterConfigs(q *call, req *kmsg.IncrementalAlterConfigsRequest) 
 		}
 		return resp
 	})
+}
+
+// beginWithDefaults makes a whole list of what is added to, or taken off, a list that a topic does not have itself: as Kafka's
+// controller, it begins with the default of topics, whatever the broker's is; the data plane would begin with nothing.
+func (q *call) beginWithDefaults(r *kmsg.IncrementalAlterConfigsRequestResource) {
+	if r.ResourceType != kmsg.ConfigResourceTypeTopic {
+		return
+	}
+	var own map[string]bool
+	r.Configs = slices.Clone(r.Configs) // the request is the caller's
+	for i := range r.Configs {
+		c := &r.Configs[i]
+		if c.Op != kmsg.IncrementalAlterConfigOpAppend && c.Op != kmsg.IncrementalAlterConfigOpSubtract || c.Value == nil {
+			continue
+		}
+		from := topicListDefault(c.Name)
+		if from == "" {
+			continue
+		}
+		if own == nil {
+			own = q.ownConfigs(r.ResourceName)
+		}
+		if !own[c.Name] {
+			c.Value, c.Op = new(withEntries(from, c.Op, *c.Value)), kmsg.IncrementalAlterConfigOpSet
+		}
+	}
+}
+
+// topicListDefault is what a list of topics is where none is set; "" for what is no list.
+func topicListDefault(name string) string {
+	for _, row := range kafkaconfig.Topic() {
+		if row.Name == name && row.Type == kafkaconfig.List && row.Default != nil {
+			return *row.Default
+		}
+	}
+	return ""
+}
+
+// ownConfigs are the names of the configs that a topic has itself. It waits for the data plane.
+func (q *call) ownConfigs(topic string) map[string]bool {
+	own := map[string]bool{}
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	req.Version = 4
+	resource := kmsg.NewDescribeConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+	req.Resources = append(req.Resources, resource)
+	answer, err := q.server.o.Engine.Request(q.server.ctx, req)
+	if err != nil {
+		return own
+	}
+	for _, r := range answer.(*kmsg.DescribeConfigsResponse).Resources {
+		for _, c := range r.Configs {
+			if c.Source == kmsg.ConfigSourceDynamicTopicConfig {
+				own[c.Name] = true
+			}
+		}
+	}
+	return own
 }

@@ -402,18 +402,23 @@ func (c *changedConfig) result(old map[string]string) (value string, keep bool, 
 	if !has && known.Default != nil {
 		now = *known.Default
 	}
+	return withEntries(now, c.op, *c.value), true, nil
+}
+
+// withEntries is a list to which entries are appended, or from which they are subtracted.
+func withEntries(list string, op kmsg.IncrementalAlterConfigOp, changed string) string {
 	var entries []string
-	if now != "" {
-		entries = strings.Split(now, ",")
+	if list != "" {
+		entries = strings.Split(list, ",")
 	}
-	for e := range strings.SplitSeq(*c.value, ",") {
+	for e := range strings.SplitSeq(changed, ",") {
 		at := slices.Index(entries, e)
 		switch {
-		case c.op == kmsg.IncrementalAlterConfigOpSubtract && at >= 0:
+		case op == kmsg.IncrementalAlterConfigOpSubtract && at >= 0:
 			entries = slices.Delete(entries, at, at+1)
-		case c.op == kmsg.IncrementalAlterConfigOpAppend && at < 0:
+		case op == kmsg.IncrementalAlterConfigOpAppend && at < 0:
 			entries = append(entries, e)
 		}
 	}
-	return strings.Join(entries, ","), true, nil
+	return strings.Join(entries, ",")
 }
