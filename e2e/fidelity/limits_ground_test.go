@@ -207,7 +207,7 @@ func (g *ground) quiet() {
 	g.desk.ask(g.t, kmsg.NewPtrApiVersionsRequest())
 }
 
-func (g *ground) pause(d time.Duration) {
+func (*ground) pause(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	<-timer.C

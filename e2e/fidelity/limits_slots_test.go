@@ -12,7 +12,7 @@ func slotCases() []limitCase {
 			in[1].leave()
 			g.serves(w, in[0], in[2])
 		}},
-		{"slots/who waits is let in in the order in which it came", func(g *ground) {
+		{"slots/those who wait are let in, in the order in which they came", func(g *ground) {
 			g.set("listener.name.ext.max.connections=1")
 			first := g.enter("a", "EXT", "", 1)
 			w1, w2, w3 := g.come("w1", "EXT", ""), g.come("w2", "EXT", ""), g.come("w3", "EXT", "")

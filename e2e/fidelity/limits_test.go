@@ -11,13 +11,15 @@ import (
 func hall(more ...string) []string {
 	listeners, protocols := []string{"PLAINTEXT://127.0.0.1:0"}, []string{"PLAINTEXT:PLAINTEXT"}
 	for _, l := range []string{
-		"EXT", "TWO", "THREE", "ZERO", "R1", "R2", "R3", "R4",
-		"SSL SSL", "SASL_PLAINTEXT SASL_PLAINTEXT", "SASL_SSL SASL_SSL", "V6 PLAINTEXT [::1]", "ANY PLAINTEXT [::]",
+		"EXT", "TWO", "THREE", "ZERO", "R1", "R2", "R3", "SSL", "SASL_PLAINTEXT", "SASL_SSL", "V6://[::1]", "ANY://[::]",
 	} {
-		f := append(strings.Fields(l), "PLAINTEXT", "127.0.0.1")
-		name, protocol, host := f[0], f[1], "127.0.0.1"
-		if len(f) == 5 {
-			host = f[2]
+		name, host, found := strings.Cut(l, "://")
+		if !found {
+			host = "127.0.0.1"
+		}
+		protocol := name
+		if !strings.HasPrefix(name, "S") {
+			protocol = "PLAINTEXT"
 		}
 		listeners, protocols = append(listeners, name+"://"+host+":0"), append(protocols, name+":"+protocol)
 	}
@@ -38,6 +40,7 @@ func TestLimits(t *testing.T) {
 	}{
 		"slots":     {hall("listener.name.zero.max.connections=0", "listener.name.three.max.connections=3"), slotCases()},
 		"addresses": {hall(), slices.Concat(addressCases(), unfinishedCases())},
+		"rates":     {ratesOf(), rateCases()},
 	} {
 		all.Go(func() {
 			t.Run(name, func(t *testing.T) { runLimits(t, pair(t, group.properties...), group.cases) })
