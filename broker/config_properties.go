@@ -114,8 +114,8 @@ type properties struct {
 	// APIsEnabled serves brokerlab's own requests (keys from 10001 on) beside Kafka's.
 	APIsEnabled bool `property:"brokerlab.apis.enable" default:"true"`
 	// ConfigPolicy is what is done with the configurations that clients push (KIP-1324): log writes each to the broker's
-	// log, store keeps the latest of each client, and a program with a broker of its own may have others. Without it the
-	// request is not there.
+	// log, store keeps the latest of each client, fault fails on purpose, to test clients with, and a program with a broker
+	// of its own may have others. Without it the request is not there.
 	ConfigPolicy string `property:"client.config.policy.class.name"`
 	// ConfigMaxBytes is how many bytes of keys and values a client may push; a larger push is refused before the policy
 	// sees it.
@@ -126,6 +126,16 @@ type properties struct {
 	// ConfigStoreMax is how many clients the policy store keeps; one more takes the place of the one that has not pushed
 	// for longest.
 	ConfigStoreMax int32 `property:"client.config.store.max.instances" default:"10000"`
+	// ConfigFaultPanic names the pushes at which the policy fault panics: a list of KEY, of KEY=VALUE, or * for all. A client
+	// is answered UNKNOWN_SERVER_ERROR then.
+	ConfigFaultPanic string `property:"client.config.fault.panic" default:""`
+	// ConfigFaultFail names those that the policy fault fails, in the same way and with the same answer.
+	ConfigFaultFail string `property:"client.config.fault.fail" default:""`
+	// ConfigFaultSleep names those that the policy fault sleeps on before anything else, in the same way. It sleeps though
+	// client.config.policy.timeout.ms is over, when the client has been answered.
+	ConfigFaultSleep string `property:"client.config.fault.sleep" default:""`
+	// ConfigFaultSleepMillis is how many milliseconds it sleeps, at most 3600000.
+	ConfigFaultSleepMillis int32 `property:"client.config.fault.sleep.ms" default:"10000"`
 	// PushConfigKey is the API key of KIP-1324's PushConfig, to which Kafka has given no number yet.
 	PushConfigKey int32 `property:"push.config.api.key" default:"95"`
 	// ListClientConnectionsKey is the API key of KIP-1329's ListClientConnections. Kafka has
@@ -291,7 +301,7 @@ func set(field reflect.Value, value string) error {
 	case reflect.Slice:
 		field.Set(reflect.ValueOf(kafkaconfig.SplitList(value)))
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		n, err := strconv.ParseInt(value, 10, field.Type().Bits())
+		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, field.Type().Bits())
 		if err != nil {
 			return errors.New(value + ": not a whole number in range")
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/brokerlab/brokerlab/broker/configpush"
+	"github.com/brokerlab/brokerlab/broker/configpush/fault"
 	pushlog "github.com/brokerlab/brokerlab/broker/configpush/log"
 	"github.com/brokerlab/brokerlab/broker/configpush/store"
 	"github.com/brokerlab/brokerlab/broker/internal/api"
@@ -41,6 +42,16 @@ func (c *Config) configPush(l *loading, p properties) {
 	if p.ConfigStoreMax < 1 {
 		l.problem(store.MaxInstances, "%d must be at least 1", p.ConfigStoreMax)
 	}
+	for name, rules := range map[string]string{
+		fault.Panic: p.ConfigFaultPanic, fault.Fail: p.ConfigFaultFail, fault.Sleep: p.ConfigFaultSleep,
+	} {
+		if err := fault.CheckRules(rules); err != nil {
+			l.problem(name, "%v", err)
+		}
+	}
+	if ms := p.ConfigFaultSleepMillis; ms < 0 || ms > fault.MaxSleepMillis {
+		l.problem(fault.SleepMillis, "%d is not from 0 to %d", ms, fault.MaxSleepMillis)
+	}
 }
 
 // openPolicy makes the policy for pushed configurations; nil when there is to be none. An error leaves nothing open.
@@ -54,6 +65,8 @@ func (b *Broker) openPolicy() (configpush.Policy, error) {
 		anew = func() configpush.Policy { return pushlog.New(b.log) }
 	case configpush.Store:
 		anew = func() configpush.Policy { return store.New(b.log) }
+	case configpush.Fault:
+		anew = func() configpush.Policy { return fault.New(b.log) }
 	default:
 		var ok bool
 		if anew, ok = configpush.Lookup(name); !ok {

@@ -306,6 +306,7 @@ func TestEveryStrangePushHasItsAnswer(t *testing.T) {
 			r = dial(t, r.conn.RemoteAddr().(interface{ AddrPort() netip.AddrPort }).AddrPort())
 		}
 	}
+	r = dial(t, r.conn.RemoteAddr().(interface{ AddrPort() netip.AddrPort }).AddrPort())
 	var many []string
 	for i := range 100_000 {
 		many = append(many, fmt.Sprint("key", i), "")
@@ -414,6 +415,91 @@ func TestAPolicyThatSleepsHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
+// batcher is a recorder that takes several pushes at a time.
+type batcher struct {
+	*recorder
+
+	batches chan handed
+}
+
+// handed is what a batcher was given, until it is told what to make of it.
+type handed struct {
+	pushes []*configpush.Push
+	answer chan func(n int) []error
+}
+
+func (b *batcher) ProcessAll(_ context.Context, pushes []*configpush.Push) []error {
+	it := handed{pushes, make(chan func(int) []error)}
+	b.batches <- it
+	return (<-it.answer)(len(pushes))
+}
+
+func TestAPolicyThatTakesSeveralPushesIsGivenThoseThatWait(t *testing.T) {
+	t.Parallel()
+	b := &batcher{recorder: &recorder{}, batches: make(chan handed)}
+	name := "test.batcher." + t.Name()
+	configpush.Register(name, func() configpush.Policy { return b })
+	broke := start(t, load(t, "listeners=PLAINTEXT://127.0.0.1:0\nmetrics.listener=127.0.0.1:0\nclient.config.policy.timeout.ms=60000\nclient.config.policy.class.name="+name+"\n"))
+	var first []*raw
+	var alone []handed
+	for range 4 { // as many as there are workers
+		r := dial(t, broke.Addr("PLAINTEXT"))
+		r.request(pushing("acks", "all"))
+		first = append(first, r)
+		got := <-b.batches
+		if len(got.pushes) != 1 {
+			t.Fatalf("the policy is given %d pushes, want the one that there is", len(got.pushes))
+		}
+		alone = append(alone, got)
+	}
+	const waiting = 300
+	var rest []*raw
+	for i := range waiting {
+		r := dial(t, broke.Addr("PLAINTEXT"))
+		r.request(pushing("n", strconv.Itoa(i)))
+		rest = append(rest, r)
+	}
+	eventually(t, "all wait", func() bool { return series(metrics(t, broke), "brokerlab_config_push_queue") == waiting })
+	alone[0].answer <- func(int) []error { return []error{nil} }
+	many := <-b.batches
+	if len(many.pushes) != 256 {
+		t.Errorf("the policy is given %d pushes of %d that wait, want 256", len(many.pushes), waiting)
+	}
+	many.answer <- func(n int) []error {
+		errs := make([]error, n)
+		errs[7] = errors.New("no room for this one")
+		return errs
+	}
+	last := <-b.batches
+	if len(last.pushes) != waiting-256 {
+		t.Errorf("the policy is given %d pushes, want the other %d", len(last.pushes), waiting-256)
+	}
+	last.answer <- func(int) []error { panic("boom") }
+	for _, it := range alone[1:] {
+		it.answer <- func(int) []error { return []error{nil, nil} } // a bug
+	}
+	codes := map[int16]int{}
+	for _, r := range append(first, rest...) {
+		answer, err := r.answer(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes[int16(binary.BigEndian.Uint16(answer[4:]))]++
+	}
+	if want := 1 + 255; codes[0] != want || codes[-1] != 4+waiting-want {
+		t.Errorf("answers are %v, want %d times 0", codes, want)
+	}
+	body := metrics(t, broke)
+	for name, want := range map[string]float64{
+		`brokerlab_config_pushes_total{result="accepted"}`: 256, `brokerlab_config_pushes_total{result="policy_panic"}`: waiting - 256,
+		`brokerlab_config_pushes_total{result="policy_error"}`: 4, "brokerlab_config_push_policy_calls_total": 4 + waiting, "brokerlab_config_push_queue": 0,
+	} {
+		if got := series(body, name); got != want {
+			t.Errorf("%s = %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestABrokerStopsThoughItsPolicyHangs(t *testing.T) {
 	t.Parallel()
 	rec := policy(t)
@@ -501,12 +587,14 @@ func TestAPolicyThatFailsForEveryClientDoesNotFillTheLog(t *testing.T) {
 func TestThePropertiesOfPushesAreChecked(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"client.config.policy.class.name=org.example.Mine": `client.config.policy.class.name: "org.example.Mine" is no policy here (allowed: empty, log, `,
+		"client.config.policy.class.name=org.example.Mine": `client.config.policy.class.name: "org.example.Mine" is no policy here (allowed: empty, fault, log, `,
 		"client.config.policy.class.name=Store":            "store",
 		"client.config.max.bytes=0":                        "client.config.max.bytes: 0: Value must be at least 1",
 		"client.config.max.bytes=10KB":                     "Not a number of type INT",
 		"client.config.policy.timeout.ms=0":                "client.config.policy.timeout.ms: 0 must be at least 1",
 		"client.config.store.max.instances=0":              "client.config.store.max.instances: 0 must be at least 1",
+		"client.config.fault.panic=acks, =1":               `client.config.fault.panic: "=1" names no configuration (allowed: KEY, KEY=VALUE or *)`,
+		"client.config.fault.sleep.ms=3600001":             "client.config.fault.sleep.ms: 3600001 is not from 0 to 3600000",
 		"push.config.api.key=0":                            "push.config.api.key: 0 is no API key",
 		"push.config.api.key=40000":                        "push.config.api.key: 40000 is no API key",
 	} {
@@ -590,6 +678,7 @@ func TestTheLimitOfPushesIsAlteredWhileTheBrokerRunsAndOutlivesIt(t *testing.T) 
 	}
 	for name, value := range map[string]string{
 		"client.config.policy.class.name": "log", "push.config.api.key": "96", "client.config.policy.timeout.ms": "1", "client.config.store.max.instances": "1",
+		"client.config.fault.fail": "*",
 	} {
 		if code, text := alter(r, "1", map[string]*string{name: &value}); code != 42 || !strings.Contains(text, "Cannot update these configs dynamically: ["+name+"]") {
 			t.Errorf("%s = %d %s, want 42", name, code, text)

@@ -4,8 +4,9 @@
 // broker measures that, takes out of it what looks like a secret, and hands it to the one [Policy] that
 // client.config.policy.class.name names; only then the client is answered. Without a policy there is no such request.
 //
-// Two policies come with the broker: log (package configpush/log) writes each push to the broker's log, and store (package
-// configpush/store) keeps the latest one of each client. A program with a broker of its own adds others by [Register].
+// Three policies come with the broker: log (package configpush/log) writes each push to the broker's log, store (package
+// configpush/store) keeps the latest one of each client, and fault (package configpush/fault) fails as clients are to be tested
+// with. A program with a broker of its own adds others by [Register].
 //
 // What a client pushes is what it says of itself. Nothing here believes it, interprets it or acts on it.
 package configpush
@@ -37,6 +38,7 @@ type Push struct {
 	Entries  []Entry // in the order in which they came
 	Bytes    int     // their [Size], before anything was taken out
 	Received time.Time
+	Deadline time.Time // when its client is answered that the policy took too long; zero: never
 }
 
 // Context is who pushed, and over which connection. Unlike the entries it is what the broker knows of the connection; but
@@ -85,6 +87,16 @@ type Policy interface {
 	// and the client is answered that it failed, as it is after an error or a panic.
 	Process(ctx context.Context, p *Push) error
 	Close() error
+}
+
+// Batcher is a policy to which several pushes at a time are cheaper than one after the other. Where there are more pushes
+// than workers, it is given all that wait, up to a bound, instead of one by Process.
+type Batcher interface {
+	Policy
+	// ProcessAll takes pushes in the order in which they came, and returns as many errors, nil for a push that was taken. One
+	// that fails must not fail others. ctx ends with the broker and when the last of the deadlines is over; a push whose
+	// own deadline is over need not be taken, as its client has been answered. A panic is the answer to all of them.
+	ProcessAll(ctx context.Context, pushes []*Push) []error
 }
 
 // Observer is a policy that asks which connections are open. Observe is called once, after Configure. What it gets walks

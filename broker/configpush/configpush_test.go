@@ -121,10 +121,10 @@ func TestRegisteredPoliciesAreFoundByName(t *testing.T) {
 	if _, ok := Lookup("nobody"); ok {
 		t.Error("Lookup() finds what nobody registered")
 	}
-	if got, want := Names(), []string{"configpush.test", "log", "store"}; !slices.Equal(got, want) {
+	if got, want := Names(), []string{"configpush.test", "fault", "log", "store"}; !slices.Equal(got, want) {
 		t.Errorf("Names() = %q, want %q", got, want)
 	}
-	for name, policy := range map[string]func() Policy{"configpush.test": anew, "": anew, "log": anew, "store": anew, "nil": nil} {
+	for name, policy := range map[string]func() Policy{"configpush.test": anew, "": anew, "log": anew, "store": anew, "fault": anew, "nil": nil} {
 		func() {
 			defer func() {
 				if recover() == nil {

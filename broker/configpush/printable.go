@@ -11,6 +11,9 @@ import (
 // look of the text after it, and bytes that are no UTF-8. Other text stays as it is, backslashes too, so that it cannot be
 // turned back in every case.
 func Printable(s string) string {
+	if plain(s) {
+		return s // as nearly every configuration is
+	}
 	if !strings.ContainsFunc(s, hidden) && utf8.ValidString(s) {
 		return s
 	}
@@ -27,6 +30,16 @@ func Printable(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// plain tells whether s has nothing but ASCII that is shown as it is.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 func hidden(r rune) bool {

@@ -7,11 +7,15 @@ import (
 	"sync"
 )
 
-// Log and Store are the names of the policies that come with the broker.
+// Log, Store and Fault are the names of the policies that come with the broker.
 const (
 	Log   = "log"
 	Store = "store"
+	Fault = "fault"
 )
+
+// Own are those names.
+func Own() []string { return []string{Log, Store, Fault} }
 
 // registered are policies of programs that have a broker in them. Like the drivers of database/sql they are there before
 // the configuration that names them is read.
@@ -26,7 +30,7 @@ var registered = struct { //nolint:gochecknoglobals // see above
 func Register(name string, policy func() Policy) {
 	registered.Lock()
 	defer registered.Unlock()
-	if _, taken := registered.byName[name]; taken || name == "" || name == Log || name == Store || policy == nil {
+	if _, taken := registered.byName[name]; taken || name == "" || slices.Contains(Own(), name) || policy == nil {
 		panic(fmt.Sprintf("configpush: Register of %q: the name is taken, or it or the function is missing", name))
 	}
 	registered.byName[name] = policy
@@ -49,6 +53,8 @@ func Names() []string {
 
 func withOwn(m map[string]func() Policy) map[string]func() Policy {
 	all := maps.Clone(m)
-	all[Log], all[Store] = nil, nil
+	for _, name := range Own() {
+		all[name] = nil
+	}
 	return all
 }

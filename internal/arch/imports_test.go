@@ -35,7 +35,8 @@ func pure() map[string][]string {
 
 		"broker/configpush":       {module + "/broker/protocol"},
 		"broker/configpush/log":   {module + "/broker/configpush"},
-		"broker/configpush/store": {module + "/broker/configpush", "modernc.org/sqlite"},
+		"broker/configpush/store": {module + "/broker/configpush", "modernc.org/sqlite", "modernc.org/sqlite/lib"},
+		"broker/configpush/fault": {module + "/broker/configpush"},
 	}
 }
 

@@ -20,7 +20,7 @@ func (p *Policy) List(ctx context.Context, f configpush.Filter) ([]configpush.Cl
 	open := p.allOpen()
 	found, err := p.find(ctx, &f)
 	if err != nil {
-		return nil, fmt.Errorf("list clients' configurations: %w", err)
+		return nil, fmt.Errorf("list clients' configurations: %w", p.explain(err))
 	}
 	clients := make([]configpush.Client, 0, len(found))
 	for i := range found {

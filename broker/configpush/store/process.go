@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/brokerlab/brokerlab/broker/configpush"
@@ -28,37 +29,104 @@ type held struct {
 	shared       bool // more than one connection has pushed it, or one of an earlier run
 }
 
+// candidate is a push that is to be kept, with all that can be made of it before its turn has come.
+type candidate struct {
+	push             *configpush.Push
+	identity, digest []byte
+	text             string // the entries, encoded
+}
+
+// pushError is why one push cannot be kept. Others may fare better.
+type pushError struct{ err error }
+
+func (e *pushError) Error() string { return e.err.Error() }
+func (e *pushError) Unwrap() error { return e.err }
+
 // Process keeps one push.
 func (p *Policy) Process(ctx context.Context, push *configpush.Push) error {
-	text, err := encode(push.Entries)
-	if err != nil {
-		return err
+	return p.ProcessAll(ctx, []*configpush.Push{push})[0]
+}
+
+// ProcessAll keeps pushes in one transaction, whose beginning and end cost as much as a push. If one of them cannot be kept,
+// each gets a transaction of its own.
+func (p *Policy) ProcessAll(ctx context.Context, pushes []*configpush.Push) []error {
+	all := make([]candidate, len(pushes))
+	for i, push := range pushes {
+		all[i] = candidate{push, identityOf(push.Identity()), digestOf(push.Entries), encode(push.Entries)}
 	}
-	identity, digest := identityOf(push.Identity()), digestOf(push.Entries)
+	errs := make([]error, len(pushes))
 	p.mu.Lock() // also over the look at connections: two pushes of one client are judged one after the other
 	defer p.mu.Unlock()
-	if ctx.Err() != nil {
-		return ctx.Err() // it has waited for too long; nobody wants the answer
+	err := p.together(ctx, all, errs)
+	var one *pushError
+	if len(all) > 1 && errors.As(err, &one) {
+		for i := range all {
+			if err = p.together(ctx, all[i:i+1], errs[i:i+1]); err != nil && !errors.As(err, &one) {
+				fill(errs[i+1:], err) // they would fare no better, and each wait for as long
+				break
+			}
+		}
 	}
-	p.tick = max(p.tick+1, time.Now().UnixMilli())
-	var c change
-	if err = p.within(ctx, func(tx *sql.Tx) (err error) {
-		c, err = p.change(ctx, tx, identity, push, digest, text)
-		return err
-	}); err != nil {
-		return fmt.Errorf("keep a client's configuration: %w", err)
+	return errs
+}
+
+// together keeps candidates in one transaction, all of them or none but those whose time is up, and tells in errs what became
+// of each. Its caller holds mu.
+func (p *Policy) together(ctx context.Context, all []candidate, errs []error) error {
+	clear(errs)
+	var undo []func()
+	steady := context.WithoutCancel(ctx) // one that can end costs each statement a goroutine; all of them together do not take long
+	err := p.within(ctx, func(tx *sql.Tx) error {
+		for i := range all {
+			c := &all[i]
+			if d := c.push.Deadline; !d.IsZero() && time.Now().After(d) {
+				errs[i] = context.DeadlineExceeded // nobody wants the answer
+				continue
+			}
+			p.tick = max(p.tick+1, time.Now().UnixMilli())
+			done, err := p.change(steady, tx, c)
+			if err != nil {
+				return &pushError{err}
+			}
+			undo = append(undo, p.remember(c.push, &done)...)
+		}
+		return nil
+	})
+	if err != nil {
+		for _, u := range slices.Backward(undo) {
+			u()
+		}
+		err = fmt.Errorf("keep clients' configurations: %w", p.explain(err))
+		fill(errs, err)
 	}
+	return err
+}
+
+func fill(errs []error, err error) {
+	for i := range errs {
+		errs[i] = err
+	}
+}
+
+// remember notes in memory what a push has changed, and returns how that is undone. Its caller holds mu.
+func (p *Policy) remember(push *configpush.Push, c *change) (undo []func()) {
 	p.clients += c.clients
+	undo = append(undo, func() { p.clients -= c.clients })
 	for _, id := range c.gone {
-		delete(p.pushers, id)
+		if had := p.pushers[id]; had != nil {
+			delete(p.pushers, id)
+			undo = append(undo, func() { p.pushers[id] = had })
+		}
 	}
 	for i := range c.others {
 		if all := p.pushers[c.others[i].id]; all != nil {
-			delete(all.by, push.ConnectionID) // it has another now
+			if _, had := all.by[push.ConnectionID]; had {
+				delete(all.by, push.ConnectionID) // it has another now
+				undo = append(undo, func() { all.by[push.ConnectionID] = struct{}{} })
+			}
 		}
 	}
-	p.note(c.kept, push)
-	return nil
+	return append(undo, p.note(c.kept, push))
 }
 
 // change is what a push makes of what is held.
@@ -69,18 +137,17 @@ type change struct {
 	clients int64   // how many more there are
 }
 
-func (p *Policy) change(ctx context.Context, tx *sql.Tx, identity []byte, push *configpush.Push, digest []byte, text string) (c change, err error) {
-	client, isNew, err := p.client(ctx, tx, identity, push, p.tick)
+func (p *Policy) change(ctx context.Context, tx *sql.Tx, it *candidate) (c change, err error) {
+	client, isNew, err := p.client(ctx, tx, it, p.tick)
 	if err != nil {
 		return c, err
 	}
 	if isNew {
 		c.clients = 1
-	}
-	if c.others, err = p.configurations(ctx, tx, client); err != nil {
+	} else if c.others, err = p.configurations(ctx, tx, client); err != nil {
 		return c, err
 	}
-	if c.kept, c.gone, err = p.keep(ctx, tx, client, c.others, push, digest, text); err != nil {
+	if c.kept, c.gone, err = p.keep(ctx, tx, client, c.others, it); err != nil {
 		return c, err
 	}
 	if over := p.clients + c.clients - p.most.Load(); over > 0 {
@@ -93,8 +160,8 @@ func (p *Policy) change(ctx context.Context, tx *sql.Tx, identity []byte, push *
 }
 
 // client finds the row of an identity, or makes it.
-func (p *Policy) client(ctx context.Context, tx *sql.Tx, identity []byte, push *configpush.Push, now int64) (id int64, isNew bool, err error) {
-	err = p.in(ctx, tx, findClient).QueryRowContext(ctx, identity).Scan(&id)
+func (p *Policy) client(ctx context.Context, tx *sql.Tx, it *candidate, now int64) (id int64, isNew bool, err error) {
+	err = p.in(ctx, tx, findClient).QueryRowContext(ctx, it.identity).Scan(&id)
 	switch {
 	case err == nil:
 		_, err = p.in(ctx, tx, touchClient).ExecContext(ctx, now, id)
@@ -102,8 +169,8 @@ func (p *Policy) client(ctx context.Context, tx *sql.Tx, identity []byte, push *
 	case !errors.Is(err, sql.ErrNoRows):
 		return 0, false, err
 	}
-	shown := configpush.Printable
-	made, err := p.in(ctx, tx, addClient).ExecContext(ctx, identity, shown(push.Principal), shown(push.ClientID), push.Address.String(), shown(push.Listener),
+	shown, push := configpush.Printable, it.push
+	made, err := p.in(ctx, tx, addClient).ExecContext(ctx, it.identity, shown(push.Principal), shown(push.ClientID), push.Address.String(), shown(push.Listener),
 		push.Protocol, shown(push.Software), shown(push.SoftwareVersion), now)
 	if err != nil {
 		return 0, false, err
@@ -129,11 +196,10 @@ func (p *Policy) configurations(ctx context.Context, tx *sql.Tx, client int64) (
 }
 
 // keep writes a push beside what the client has, or in its place. It returns the row that it is now, and those that are no more.
-func (p *Policy) keep(
-	ctx context.Context, tx *sql.Tx, client int64, all []held, push *configpush.Push, digest []byte, text string,
-) (id int64, gone []int64, err error) {
+func (p *Policy) keep(ctx context.Context, tx *sql.Tx, client int64, all []held, it *candidate) (id int64, gone []int64, err error) {
+	push := it.push
 	now := push.Received.UnixMilli()
-	same := slices.IndexFunc(all, func(h held) bool { return bytes.Equal(h.digest, digest) })
+	same := slices.IndexFunc(all, func(h held) bool { return bytes.Equal(h.digest, it.digest) })
 	for i := range p.superseded(all, same, push) {
 		gone = append(gone, i)
 	}
@@ -155,7 +221,7 @@ func (p *Policy) keep(
 			return 0, nil, err
 		}
 	}
-	if len(gone) == len(all) || same >= 0 && len(gone) == len(all)-1 {
+	if len(all) > 0 && len(gone) >= len(all)-min(same+1, 1) { // none is left but the same
 		if _, err = p.in(ctx, tx, forgetMore).ExecContext(ctx, client); err != nil {
 			return 0, nil, err
 		}
@@ -163,10 +229,10 @@ func (p *Policy) keep(
 	if same >= 0 {
 		h := &all[same]
 		_, err = p.in(ctx, tx, countConfiguration).ExecContext(ctx, h.shared || h.connectionID != push.ConnectionID, p.run, push.ConnectionID, push.Connected.UnixMilli(),
-			now, push.Bytes, text, h.id)
+			now, push.Bytes, it.text, h.id)
 		return h.id, gone, err
 	}
-	made, err := p.in(ctx, tx, addConfiguration).ExecContext(ctx, client, digest, p.run, push.ConnectionID, push.Connected.UnixMilli(), now, now, push.Bytes, text)
+	made, err := p.in(ctx, tx, addConfiguration).ExecContext(ctx, client, it.digest, p.run, push.ConnectionID, push.Connected.UnixMilli(), now, now, push.Bytes, it.text)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -229,12 +295,12 @@ func (p *Policy) pushed(configuration int64, connection string) bool {
 	return ok
 }
 
-// note remembers who pushed what. Its caller holds mu.
-func (p *Policy) note(configuration int64, push *configpush.Push) {
+// note remembers who pushed what, and returns how to forget it. Its caller holds mu.
+func (p *Policy) note(configuration int64, push *configpush.Push) (undo func()) {
 	all := p.pushers[configuration]
 	if all == nil {
-		all = &pushers{by: map[string]struct{}{}}
-		p.pushers[configuration] = all
+		p.pushers[configuration] = &pushers{by: map[string]struct{}{push.ConnectionID: {}}, at: p.tick}
+		return func() { delete(p.pushers, configuration) }
 	}
 	const many = 64
 	if n := len(all.by); n >= many && n&(n-1) == 0 && p.open != nil { // connections come and go
@@ -247,8 +313,15 @@ func (p *Policy) note(configuration int64, push *configpush.Push) {
 		}
 		all.by = open
 	}
-	all.by[push.ConnectionID] = struct{}{}
-	all.at = p.tick
+	_, had := all.by[push.ConnectionID]
+	before := all.at
+	all.by[push.ConnectionID], all.at = struct{}{}, p.tick
+	return func() {
+		all.at = before
+		if !had {
+			delete(all.by, push.ConnectionID)
+		}
+	}
 }
 
 // evict takes the clients out that have not pushed for longest. It tells how many, and which configurations they had.
@@ -283,14 +356,18 @@ func identityOf(i configpush.Identity) []byte {
 
 // digestOf is the same for the same configurations in another order. It is made of what is kept, not of secrets.
 func digestOf(entries []configpush.Entry) []byte {
-	sorted := slices.Clone(entries)
-	slices.SortFunc(sorted, func(a, b configpush.Entry) int {
+	order := make([]*configpush.Entry, len(entries))
+	for i := range entries {
+		order[i] = &entries[i]
+	}
+	slices.SortFunc(order, func(a, b *configpush.Entry) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Type, b.Type))
 	})
-	texts := make([]string, 0, 3*len(sorted))
-	for i := range sorted {
-		e := &sorted[i]
-		texts = append(texts, e.Key, e.Value, fmt.Sprint(e.Type, e.Default, e.Redacted))
+	texts := make([]string, 0, 3*len(order))
+	for _, e := range order {
+		kind := append(strconv.AppendInt(nil, int64(e.Type), 10), ' ')
+		kind = append(strconv.AppendBool(kind, e.Default), ' ')
+		texts = append(texts, e.Key, e.Value, string(strconv.AppendBool(kind, e.Redacted)))
 	}
 	return sum(texts...)
 }
@@ -305,20 +382,36 @@ func sum(texts ...string) []byte {
 }
 
 // encode writes entries as the view pushed reads them: a list of [key, value, type, is default, redacted].
-func encode(entries []configpush.Entry) (string, error) {
-	list := make([][5]any, len(entries))
+func encode(entries []configpush.Entry) string {
+	text := append(make([]byte, 0, 64*len(entries)+2), '[')
 	for i := range entries {
 		e := entries[i]
 		if configpush.Sensitive(e.Key, e.Type) || configpush.SensitiveValue(e.Value) { // whoever calls may not have done it
 			e.Value, e.Redacted = configpush.Redacted, true
 		}
-		list[i] = [5]any{configpush.Printable(e.Key), configpush.Printable(e.Value), e.Type, e.Default, e.Redacted}
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = appendText(append(text, '['), e.Key)
+		text = appendText(append(text, ','), e.Value)
+		text = strconv.AppendInt(append(text, ','), int64(e.Type), 10)
+		text = strconv.AppendBool(append(text, ','), e.Default)
+		text = append(strconv.AppendBool(append(text, ','), e.Redacted), ']')
 	}
-	text, err := json.Marshal(list)
-	if err != nil {
-		return "", fmt.Errorf("encode a client's configuration: %w", err)
+	return string(append(text, ']'))
+}
+
+// appendText appends a JSON string. Nothing that is printable needs to be escaped in it but quotes and backslashes.
+func appendText(text []byte, s string) []byte {
+	s = configpush.Printable(s)
+	text = append(text, '"')
+	for i := range len(s) {
+		if s[i] == '"' || s[i] == '\\' {
+			text = append(text, '\\')
+		}
+		text = append(text, s[i])
 	}
-	return string(text), nil
+	return append(text, '"')
 }
 
 func decode(text string) ([]configpush.Entry, error) {

@@ -29,7 +29,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver
+	"modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
 
 	"github.com/brokerlab/brokerlab/broker/configpush"
 )
@@ -54,6 +55,7 @@ type Policy struct {
 	most atomic.Int64
 	open func(of *configpush.Identity) iter.Seq[configpush.Context] // nil: nobody tells
 
+	where      string                  // the file, or words for memory
 	write      *sql.DB                 // one connection
 	read       *sql.DB                 // others; the same in memory
 	statements map[statement]*sql.Stmt // of write; not changed after Configure
@@ -71,6 +73,7 @@ type pushers struct {
 }
 
 var (
+	_ configpush.Batcher  = (*Policy)(nil)
 	_ configpush.Lister   = (*Policy)(nil)
 	_ configpush.Observer = (*Policy)(nil)
 )
@@ -135,7 +138,8 @@ func (p *Policy) openMemory() error {
 	p.write.SetMaxIdleConns(1)
 	p.write.SetConnMaxLifetime(0)
 	p.read = p.write
-	return p.prepare("in memory")
+	p.where = "in memory"
+	return p.prepare()
 }
 
 func (p *Policy) openFile(dir string) error {
@@ -156,7 +160,8 @@ func (p *Policy) openFile(dir string) error {
 	}
 	p.write.SetMaxOpenConns(1)
 	p.write.SetMaxIdleConns(1)
-	if unfit := p.prepare(path); unfit != nil {
+	p.where = path
+	if unfit := p.prepare(); unfit != nil {
 		return unfit
 	}
 	const readers = 2
@@ -211,11 +216,11 @@ CREATE VIEW pushed AS
 	FROM client c JOIN configuration f ON f.client = c.id JOIN json_each(f.entries) e;
 `
 
-// prepare makes the tables in a database that has none, and counts what there is.
-func (p *Policy) prepare(where string) error {
+// prepare makes the tables in a database that has none, looks whether the others are whole, and counts what there is.
+func (p *Policy) prepare() error {
 	ctx := context.Background()
 	fail := func(err error) error {
-		return fmt.Errorf("client configurations %s cannot be used (without the file the broker begins a new one): %w", where, err)
+		return fmt.Errorf("client configurations %s cannot be used (without the file the broker begins a new one): %w", p.where, err)
 	}
 	var version int
 	if err := p.write.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
@@ -231,6 +236,10 @@ func (p *Policy) prepare(where string) error {
 		}); err != nil {
 			return fail(err)
 		}
+	default:
+		if err := p.check(ctx); err != nil {
+			return fail(err)
+		}
 	}
 	if err := p.write.QueryRowContext(ctx, "SELECT count(*), coalesce(max(last), 0) FROM client").Scan(&p.clients, &p.tick); err != nil {
 		return fail(err)
@@ -239,6 +248,37 @@ func (p *Policy) prepare(where string) error {
 		return fail(err)
 	}
 	return nil
+}
+
+// patience bounds the look at the pages of a database when the broker starts. A store of 10,000 clients takes a tenth of it.
+const patience = 3 * time.Second
+
+// check looks at each page of the database, so that a damaged one is known when the broker starts, and not when the first
+// client pushes. One that is too large to be looked at in time is used unseen.
+func (p *Policy) check(ctx context.Context) error {
+	ctx, end := context.WithTimeout(ctx, patience)
+	defer end()
+	var found string
+	switch err := p.write.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); {
+	case ctx.Err() != nil:
+		p.log.Warn("client configurations are too many to be looked at for damage", slog.String("file", p.where), slog.Duration("patience", patience))
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for damage: %w", err)
+	case found != "ok":
+		return fmt.Errorf("the file is damaged: %s", strings.ReplaceAll(found, "\n", " "))
+	}
+	return nil
+}
+
+// explain says what is to be done about an error that is there to stay.
+func (p *Policy) explain(err error) error {
+	var e *sqlite.Error
+	const primary = 0xff
+	if errors.As(err, &e) && (e.Code()&primary == codes.SQLITE_CORRUPT || e.Code()&primary == codes.SQLITE_NOTADB) {
+		return fmt.Errorf("%s is damaged, and pushes fail until it is moved away and the broker is started again: %w", p.where, err)
+	}
+	return err
 }
 
 // within runs f in a transaction: all of it is kept, or nothing.

@@ -94,12 +94,16 @@ func push(t *testing.T, p *store.Policy, c configpush.Context, configs ...string
 }
 
 func process(ctx context.Context, p *store.Policy, c configpush.Context, configs ...string) error {
+	return p.Process(ctx, pushOf(c, configs...))
+}
+
+func pushOf(c configpush.Context, configs ...string) *configpush.Push {
 	push := &configpush.Push{Context: c, Received: time.Now()}
 	for i := 0; i < len(configs); i += 2 {
 		push.Entries = append(push.Entries, configpush.Entry{Key: configs[i], Value: configs[i+1], Type: protocol.ConfigTypeString})
 	}
 	push.Bytes = configpush.Size(push.Entries)
-	return p.Process(ctx, push)
+	return push
 }
 
 // list is all that is held, each client as name: acks of its configurations.
@@ -454,27 +458,217 @@ func TestAPushWhoseTimeIsUpIsNotKept(t *testing.T) {
 	})
 }
 
+func TestPushesThatAreKeptTogetherAreAsIfTheyCameOneAfterTheOther(t *testing.T) {
+	each(t, func(t *testing.T, dir string) {
+		t.Helper()
+		c := &connections{}
+		p := open(t, dir, c)
+		a, b, other := c.add(who("app")), c.add(who("app")), c.add(who("other"))
+		late := pushOf(c.add(who("late")), "acks", "1")
+		late.Deadline = time.Now().Add(-time.Second)
+		errs := p.ProcessAll(t.Context(), []*configpush.Push{
+			pushOf(a, "acks", "1"), pushOf(other, "acks", "0"), pushOf(a, "acks", "2"), late, pushOf(b, "acks", "all"), pushOf(b, "acks", "all"), pushOf(a, "acks", "3"),
+		})
+		for i, err := range errs {
+			if late := i == 3; late != errors.Is(err, context.DeadlineExceeded) || !late && err != nil {
+				t.Errorf("push %d: %v", i, err)
+			}
+		}
+		held(t, p, "app: acks=3 acks=all", "other: acks=0")
+		all, err := p.List(t.Context(), configpush.Filter{ClientID: new("app")})
+		if err != nil || len(all) != 1 || all[0].Configurations[1].Pushes != 2 {
+			t.Errorf("List() = %+v, %v, want acks=all pushed twice", all, err)
+		}
+		if errs = p.ProcessAll(t.Context(), nil); len(errs) != 0 {
+			t.Errorf("ProcessAll of none = %v", errs)
+		}
+	})
+}
+
+// A push that the database refuses is a row that a trigger does not let in.
+func TestAPushThatCannotBeKeptFailsNoOther(t *testing.T) {
+	dir := t.TempDir()
+	c := &connections{}
+	p := open(t, dir, c, store.MaxInstances, "3")
+	a, b := c.add(who("app")), c.add(who("app"))
+	push(t, p, a, "acks", "1")
+	push(t, p, b, "acks", "all")
+	refuse(t, dir, "poison")
+	clients := []configpush.Context{c.add(who("x")), c.add(who("y")), c.add(who("z"))}
+	errs := p.ProcessAll(t.Context(), []*configpush.Push{
+		pushOf(b, "acks", "0"), pushOf(clients[0], "n", "0"), pushOf(clients[1], "n", "poison"), pushOf(a, "acks", "poison"), pushOf(clients[2], "n", "2"),
+	})
+	for i, err := range errs {
+		if refused := i == 2 || i == 3; (err != nil) != refused || refused && !strings.Contains(err.Error(), "no room") {
+			t.Errorf("push %d: %v, want an error: %v", i, err, refused)
+		}
+	}
+	held(t, p, "app: acks=0 acks=1", "x: n=0", "z: n=2") // a has said 1, and b 0 since
+	c.close(a)
+	held(t, p, "app: acks=0", "x: n=0", "z: n=2")
+	push(t, p, c.add(who("y")), "n", "1") // one more than there may be: the first has not pushed for longest
+	held(t, p, "x: n=0", "z: n=2", "y: n=1")
+}
+
+// refuse lets the store's database refuse configurations with a word in them.
+func refuse(t *testing.T, dir, word string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, store.Dir, store.File)+"?_pragma=busy_timeout(4000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT ON configuration WHEN NEW.entries LIKE '%`+word+`%' BEGIN SELECT RAISE(ABORT, 'no room'); END`)
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestADamagedStoreIsKnownWhenTheBrokerStarts(t *testing.T) {
+	dir := t.TempDir()
+	p := open(t, dir, nil)
+	fillStore(t, p, 200)
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, store.Dir, store.File)
+	damage(t, path)
+	p = store.New(slog.New(slog.DiscardHandler))
+	err := errors.Join(p.Configure(map[string]string{"log.dirs": dir}), p.Close())
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("Configure() = %v, want an error that names %s and the damage", err, path)
+	}
+}
+
+func TestAStoreThatIsDamagedWhileItIsUsedSaysSo(t *testing.T) {
+	dir := t.TempDir()
+	p := open(t, dir, nil)
+	const clients = 1000 // more than SQLite keeps in memory
+	fillStore(t, p, clients)
+	if err := p.Close(); err != nil { // all of it is in the file
+		t.Fatal(err)
+	}
+	p = open(t, dir, nil)
+	path := filepath.Join(dir, store.Dir, store.File)
+	damage(t, path)
+	var err error
+	for i := 0; i < clients && err == nil; i++ {
+		err = process(t.Context(), p, who(strconv.Itoa(i)), "n", "another")
+	}
+	if err == nil || !strings.Contains(err.Error(), path+" is damaged") || !strings.Contains(err.Error(), "moved away") {
+		t.Errorf("Process() = %v, want an error that names %s and what to do", err, path)
+	}
+}
+
+func fillStore(tb testing.TB, p *store.Policy, clients int) {
+	tb.Helper()
+	all := make([]*configpush.Push, clients)
+	for i := range all {
+		all[i] = pushOf(who(strconv.Itoa(i)), "n", strings.Repeat("x", 3000))
+	}
+	if err := errors.Join(p.ProcessAll(tb.Context(), all)...); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// damage writes over every page of a database but the first, where it begins.
+func damage(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.Stat()
+	const page = 4096
+	if err != nil || info.Size() < 100*page {
+		t.Fatalf("%s has %d bytes, %v", path, info.Size(), err)
+	}
+	for at := int64(page); at < info.Size(); at += page {
+		if _, err = f.WriteAt([]byte("\xde\xad\xbe\xef damaged by a test"), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err = f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whatever a client says, the database has it as JSON that is read again as it is shown.
+func FuzzEncode(f *testing.F) {
+	f.Add("acks", "all", int8(2), true)
+	f.Add("k\x00\"\\", "\xff\u202e<>&\n", int8(-128), false)
+	f.Fuzz(func(t *testing.T, key, value string, typ int8, isDefault bool) {
+		p := open(t, "", nil)
+		entries := []configpush.Entry{{Key: key, Value: value, Type: typ, Default: isDefault}, {Key: "acks"}}
+		if err := p.Process(t.Context(), &configpush.Push{Context: who("app"), Entries: entries, Received: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		all, err := p.List(t.Context(), configpush.Filter{Entries: true})
+		if err != nil || len(all) != 1 {
+			t.Fatalf("List() = %+v, %v", all, err)
+		}
+		want := []configpush.Entry{{Key: configpush.Printable(key), Value: configpush.Printable(value), Type: typ, Default: isDefault}, {Key: "acks"}}
+		if configpush.Sensitive(key, typ) || configpush.SensitiveValue(value) {
+			want[0].Value, want[0].Redacted = configpush.Redacted, true
+		}
+		if got := all[0].Configurations[0].Entries; !slices.Equal(got, want) {
+			t.Errorf("%+v is kept as %+v, want %+v", entries, got, want)
+		}
+	})
+}
+
+// A push of 40 configurations, each of another client: one at a time, and as many together as a broker hands over at most.
 func BenchmarkProcess(b *testing.B) {
-	for name, dir := range map[string]string{"file": b.TempDir(), "memory": ""} {
-		b.Run(name, func(b *testing.B) {
+	var configs []string
+	for i := range 40 {
+		configs = append(configs, fmt.Sprint("some.configuration.of.a.client.", i), "12345")
+	}
+	for _, bench := range []struct {
+		name, dir string
+		together  int
+	}{{"file", b.TempDir(), 1}, {"file-256-together", b.TempDir(), 256}, {"memory", "", 1}} {
+		b.Run(bench.name, func(b *testing.B) {
 			p := store.New(slog.New(slog.DiscardHandler))
-			if err := p.Configure(map[string]string{"log.dirs": dir}); err != nil {
+			if err := p.Configure(map[string]string{"log.dirs": bench.dir}); err != nil {
 				b.Fatal(err)
 			}
-			var configs []string
-			for i := range 40 {
-				configs = append(configs, fmt.Sprint("some.configuration.of.a.client.", i), "12345")
-			}
+			batch := make([]*configpush.Push, 0, bench.together)
 			i := 0
 			for b.Loop() {
 				i++
-				if err := process(b.Context(), p, who(strconv.Itoa(i)), configs...); err != nil {
+				if batch = append(batch, pushOf(who(strconv.Itoa(i)), configs...)); len(batch) < bench.together {
+					continue
+				}
+				if err := errors.Join(p.ProcessAll(b.Context(), batch)...); err != nil {
 					b.Fatal(err)
 				}
+				batch = batch[:0]
 			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pushes/s")
 			if err := p.Close(); err != nil {
 				b.Fatal(err)
 			}
 		})
+	}
+}
+
+// What the look for damage adds to the start of a broker whose store is full.
+func BenchmarkStartWithAFullStore(b *testing.B) {
+	dir := b.TempDir()
+	open := func() *store.Policy {
+		p := store.New(slog.New(slog.DiscardHandler))
+		if err := p.Configure(map[string]string{"log.dirs": dir}); err != nil {
+			b.Fatal(err)
+		}
+		return p
+	}
+	p := open()
+	fillStore(b, p, store.DefaultMaxInstances)
+	if err := p.Close(); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := open().Close(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -49,9 +49,9 @@ func newPushMetrics(waiting func() float64) *pushMetrics {
 	}
 	m.bytes = counter("brokerlab_config_push_bytes_total", "Bytes of keys and values that were pushed, those of refused pushes too.")
 	m.calls = counter("brokerlab_config_push_policy_calls_total", "Pushes that the policy has dealt with.")
-	m.millis = counter("brokerlab_config_push_policy_time_ms_sum", "Milliseconds that the policy took, summed.")
+	m.millis = counter("brokerlab_config_push_policy_time_ms_sum", "Milliseconds that the policy took, summed; those for pushes that it took together counted once.")
 	m.queue = gauge("brokerlab_config_push_queue", "Pushes that wait for the policy.", waiting)
-	m.average = gauge("brokerlab_config_push_policy_time_ms_avg", "Milliseconds that the policy took in the last minute, on average.", func() float64 {
+	m.average = gauge("brokerlab_config_push_policy_time_ms_avg", "Milliseconds that the policy took for a push in the last minute, on average.", func() float64 {
 		average, _ := m.recent.read(time.Now())
 		return average
 	})
@@ -68,11 +68,12 @@ func (m *pushMetrics) collectors() []prometheus.Collector {
 
 func (m *pushMetrics) result(r pushResult) { m.results.WithLabelValues(string(r)).Inc() }
 
-func (m *pushMetrics) took(d time.Duration) {
+// took counts the time that the policy took for n pushes at once.
+func (m *pushMetrics) took(d time.Duration, n int) {
 	ms := float64(d) / float64(time.Millisecond)
-	m.calls.Inc()
+	m.calls.Add(float64(n))
 	m.millis.Add(ms)
-	m.recent.add(time.Now(), ms)
+	m.recent.add(time.Now(), ms, n)
 }
 
 // recentTimes are the times of the last minute, second by second. Safe for concurrent use.
@@ -84,14 +85,14 @@ type recentTimes struct {
 	}
 }
 
-func (r *recentTimes) add(now time.Time, ms float64) {
+func (r *recentTimes) add(now time.Time, ms float64, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &r.seconds[now.Unix()%int64(len(r.seconds))]
 	if s.second != now.Unix() {
 		s.second, s.count, s.sum, s.longest = now.Unix(), 0, 0, 0
 	}
-	s.count++
+	s.count += int64(n)
 	s.sum += ms
 	s.longest = max(s.longest, ms)
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,10 @@ const (
 	pushQueueBytes = 64 << 20
 	// pushOverhead is about what an entry takes beside its texts.
 	pushOverhead = 64
+	// pushBatch bounds the pushes that a policy which can is given at a time, and pushBatchBytes the memory that they hold:
+	// one always may.
+	pushBatch      = 256
+	pushBatchBytes = 1 << 20
 	// pushBurst is how many pushes one connection may send at once, and pushRest after how long it may send another: a
 	// client pushes once in its life.
 	pushBurst = 100
@@ -40,6 +45,7 @@ const DefaultPolicyTimeout = 5 * time.Second
 // pushes are the pushed configurations on their way through the policy, on workers of their own. Safe for concurrent use.
 type pushes struct {
 	policy   configpush.Policy
+	batcher  configpush.Batcher // the same, where it takes several at a time; else nil
 	timeout  time.Duration
 	log      *slog.Logger
 	metrics  *pushMetrics
@@ -74,6 +80,7 @@ func newPushes(ctx context.Context, o *Options) *pushes {
 	if p.timeout <= 0 {
 		p.timeout = DefaultPolicyTimeout
 	}
+	p.batcher, _ = p.policy.(configpush.Batcher)
 	p.maxBytes.Store(configpush.DefaultMaxBytes)
 	p.metrics = newPushMetrics(func() float64 { return float64(len(p.queue)) })
 	p.ctx, p.stop = context.WithCancel(ctx)
@@ -99,7 +106,8 @@ func (p *pushes) submit(q *call, req *protocol.PushConfigRequest, push *configpu
 		fail(pushOverload, "The policy for client configurations has too much to do.")
 		return
 	}
-	j.ctx, j.end = context.WithDeadline(p.ctx, q.received.Add(p.timeout))
+	push.Deadline = q.received.Add(p.timeout)
+	j.ctx, j.end = context.WithDeadline(p.ctx, push.Deadline)
 	context.AfterFunc(j.ctx, func() { p.expire(j) })
 	select {
 	case p.queue <- j:
@@ -135,25 +143,87 @@ func (p *pushes) expire(j *pushed) {
 }
 
 func (p *pushes) worker() {
+	var batch []*pushed
 	for {
 		select {
 		case <-p.ctx.Done():
 			return
 		case j := <-p.queue:
-			p.queued.Add(-j.memory)
-			if j.ctx.Err() == nil {
-				p.work(j)
+			if batch = p.gather(batch[:0], j); len(batch) > 0 {
+				p.work(batch)
 			}
+			clear(batch)
 		}
 	}
 }
 
-// work gives a push to the policy and answers.
-func (p *pushes) work(j *pushed) {
-	defer j.call.survive()
+// gather adds first to batch, and what waits behind it where the policy takes several at a time. Those that were answered
+// meanwhile nobody wants.
+func (p *pushes) gather(batch []*pushed, first *pushed) []*pushed {
+	memory, took := int64(0), 0
+	for j := first; j != nil; {
+		p.queued.Add(-j.memory)
+		memory += j.memory
+		took++
+		if j.ctx.Err() == nil {
+			batch = append(batch, j)
+		}
+		if p.batcher == nil || took >= pushBatch || memory >= pushBatchBytes {
+			break
+		}
+		select {
+		case j = <-p.queue:
+		default:
+			j = nil
+		}
+	}
+	return batch
+}
+
+// work gives pushes to the policy and answers them.
+func (p *pushes) work(batch []*pushed) {
 	begun := time.Now()
-	err := p.process(j)
-	p.metrics.took(time.Since(begun))
+	errs := p.process(batch)
+	p.metrics.took(time.Since(begun), len(batch))
+	for i, j := range batch {
+		p.finish(j, errs[i])
+	}
+}
+
+// process returns as many errors as there are pushes.
+func (p *pushes) process(batch []*pushed) []error {
+	errs := make([]error, len(batch))
+	if p.batcher == nil {
+		j := batch[0] // the only one
+		errs[0] = Guarded(func() error { return p.policy.Process(j.ctx, j.push) })
+		return errs
+	}
+	all := make([]*configpush.Push, len(batch))
+	for i, j := range batch {
+		all[i] = j.push
+	}
+	last := slices.MaxFunc(all, func(a, b *configpush.Push) int { return a.Deadline.Compare(b.Deadline) })
+	ctx, end := context.WithDeadline(p.ctx, last.Deadline)
+	defer end()
+	failed := Guarded(func() error {
+		own := p.batcher.ProcessAll(ctx, all)
+		if len(own) != len(all) {
+			return fmt.Errorf("%d pushes were processed and %d answered", len(all), len(own))
+		}
+		errs = own
+		return nil
+	})
+	if failed != nil {
+		for i := range errs {
+			errs[i] = failed
+		}
+	}
+	return errs
+}
+
+// finish answers a push that the policy has dealt with, unless its time was up.
+func (p *pushes) finish(j *pushed, err error) {
+	defer j.call.survive()
 	if !j.take() {
 		return
 	}
@@ -170,10 +240,6 @@ func (p *pushes) work(j *pushed) {
 	}
 	p.complain(&p.failed, slog.LevelError, "the policy for client configurations failed", slog.String("connection", j.push.ConnectionID), slog.Any("error", err))
 	j.call.refuse(j.req, kerr.UnknownServerError, "The policy for client configurations failed.")
-}
-
-func (p *pushes) process(j *pushed) error {
-	return Guarded(func() error { return p.policy.Process(j.ctx, j.push) })
 }
 
 // policyPanicError is a panic of a policy's.
