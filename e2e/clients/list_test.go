@@ -11,12 +11,14 @@ type client struct {
 	// Patience is how many times longer than others it may take for an operation, 0 is once: a client that starts many
 	// processes for one.
 	patience int
+	// Serves is whether its program goes on with another request after one.
+	serves bool
 }
 
 // list has every client there is. To add one, write its program (programs/README.md) and a line here.
 func list() []client {
 	return []client{
-		{name: "kafka-clients", language: "Java", build: javaProgram},
+		{name: "kafka-clients", language: "Java", build: javaProgram, serves: true},
 		{name: "kafka-tools", language: "command line", build: kafkaTools, patience: 4},
 		{name: "kcat", language: "command line", build: kcat},
 		{name: "franz-go", language: "Go", build: goProgram("franz")},

@@ -75,6 +75,8 @@ type running struct {
 	stderr *lockedBuffer
 	done   chan struct{} // closed when it has ended
 
+	answered int // lines that answer has returned
+
 	mu    sync.Mutex
 	lines []*line
 	bad   string // a line that is no JSON
@@ -108,14 +110,55 @@ func start(t *testing.T, command []string, r request) *running {
 		cancel()
 		<-p.done
 	})
+	p.send(t, r)
+	return p
+}
+
+// send gives the program a request.
+func (p *running) send(t *testing.T, r request) {
+	t.Helper()
 	b, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stdin.Write(append(b, '\n')); err != nil {
-		t.Errorf("write the request: %v", err)
+	if _, err := p.stdin.Write(append(b, '\n')); err != nil {
+		t.Logf("write the request: %v", err) // it has ended, and says why
 	}
-	return p
+}
+
+// answer waits for the next line that says that a request is done, or for the program's end, and returns the lines up to there
+// that were not returned before. It returns false when neither came in time.
+func (p *running) answer(limit time.Duration) ([]*line, bool) {
+	var found []*line
+	ok := within(limit, func() bool {
+		over := p.ended()
+		lines := p.seen()[p.answered:]
+		i := slices.IndexFunc(lines, func(l *line) bool { return l.Done })
+		if i < 0 && !over {
+			return false
+		}
+		if i < 0 {
+			i = len(lines) - 1
+		}
+		found = lines[:i+1]
+		p.answered += len(found)
+		return true
+	})
+	if len(found) > 0 {
+		for _, l := range found {
+			l.total = int64(found[len(found)-1].MS)
+		}
+	}
+	return found, ok
+}
+
+func (p *running) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
 }
 
 func (p *running) read(from io.Reader) {
@@ -175,43 +218,47 @@ func (p *running) end(t *testing.T) {
 	}
 }
 
-// ask runs a program with one request to its end and returns the line that tells how it went: the first error, else the last
-// of its lines. An end without such a line is
-// an error of the program, told as class "crash".
-func ask(t *testing.T, command []string, r request) *line {
+// program is a client's program, by its command line.
+type program struct {
+	command []string
+	serves  bool
+	running *running // the one that serves, nil where none does yet
+}
+
+// ask has the program do one request and returns the line that tells how it went: the first error, else the last of its lines. An
+// end without such a line is an error of the program, told as class "crash".
+func (p *program) ask(t *testing.T, r request) *line {
 	t.Helper()
-	p := start(t, command, r)
-	// The program ends in its own time; what hangs is killed long after.
-	limit := time.Duration(r.TimeoutMS)*time.Millisecond*2 + 60*time.Second
-	if r.Op != "loop" {
-		_ = p.stdin.Close()
+	if p.running == nil || p.running.ended() {
+		p.running = start(t, p.command, r)
+		if !p.serves {
+			_ = p.running.stdin.Close()
+		}
+	} else {
+		p.running.send(t, r)
 	}
-	select {
-	case <-p.done:
-	case <-time.After(limit):
-		_ = p.cmd.Process.Kill()
-		<-p.done
-		return &line{Error: "hang", Text: fmt.Sprintf("no end %v after its start: %s", limit, lastLine(p.stderr.String()))}
+	lines, ok := p.running.answer(time.Duration(r.TimeoutMS)*time.Millisecond*2 + 60*time.Second)
+	said, state := lastLine(p.running.stderr.String()), p.running
+	if !p.serves || !ok {
+		p.running = nil
+	}
+	if !ok {
+		_ = state.cmd.Process.Kill()
+		return &line{Error: "hang", Text: "it did not end: " + said}
 	}
 	var last *line
-	lines := p.seen()
-	total := int64(0)
-	if len(lines) > 0 {
-		total = int64(lines[len(lines)-1].MS)
-	}
 	for _, l := range lines {
-		l.total = total
-		if !l.Done {
-			last = l
-		}
 		if l.Error != "" || l.Unsupported != "" {
 			return l
 		}
+		if !l.Done {
+			last = l
+		}
 	}
-	if last != nil {
-		return last
+	if last == nil {
+		return &line{Error: "crash", Text: fmt.Sprintf("no line of its own: %s %s", state.bad, said)}
 	}
-	return &line{Error: "crash", Text: fmt.Sprintf("no line of its own, %v; %s %s", p.cmd.ProcessState, p.bad, lastLine(p.stderr.String()))}
+	return last
 }
 
 // lockedBuffer is a buffer that a running process writes and the test reads.

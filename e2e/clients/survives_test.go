@@ -91,7 +91,7 @@ func survive(t *testing.T, w *workshop, got *result, command []string, p pair) {
 	if p.protocol == "PLAINTEXT" && p.family == "IPv4" {
 		other := b.request(p, "metadata", "loop")
 		other.Bootstrap, other.TimeoutMS = b.other(), 5000
-		got.refusal("eof", ask(t, command, other), nil, b.metric("brokerlab_connections_outcome_total", `listener="OTHER"`, `reason="per_ip_limit"`))
+		got.refusal("eof", (&program{command: command}).ask(t, other), nil, b.metric("brokerlab_connections_outcome_total", `listener="OTHER"`, `reason="per_ip_limit"`))
 	}
 	b.set("max.connections.per.ip=1000")
 	s.resumes("eof", began, trouble{Times: times})
@@ -123,14 +123,7 @@ func (s *survivor) rounds(n int) {
 	}
 }
 
-func (s *survivor) ended() bool {
-	select {
-	case <-s.p.done:
-		return true
-	default:
-		return false
-	}
-}
+func (s *survivor) ended() bool { return s.p.ended() }
 
 // resumes notes how a client fared in a trouble that began at a time and is over now. It returns whether the client goes on.
 func (s *survivor) resumes(name string, began time.Time, seen trouble) bool {

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/brokerlab/brokerlab/e2e/clients/programs/go/internal/contract"
 	"github.com/brokerlab/brokerlab/e2e/clients/programs/go/internal/pipe"
@@ -112,13 +111,18 @@ func produce(ctx context.Context, r contract.Request) (contract.Fields, error) {
 // block is how much kcat reads at once: it sees no line before a block is full.
 const block = 1024
 
-// transact has kcat commit at the end of its input, and abort when it is interrupted before that.
+// transact has kcat commit at the end of its input, and abort when it is interrupted before that. It does not say when records
+// have been sent: the end of the partition does.
 func transact(ctx context.Context, r contract.Request) (contract.Fields, error) {
 	c := command(r, "-P", "-t", r.Topic, "-X", "transactional.id="+r.TxID)
 	if _, _, err := pipe.Run(ctx, lines(r, ""), told, c...); err != nil {
+		return nil, fmt.Errorf("commit: %w", err)
+	}
+	committed, err := end(ctx, r)
+	if err != nil {
 		return nil, err
 	}
-	p, err := pipe.Start(append(c, "-T", "-v", "-X", "linger.ms=0")...)
+	p, err := pipe.Start(append(c, "-X", "linger.ms=0")...)
 	if err != nil {
 		return nil, err
 	}
@@ -128,26 +132,35 @@ func transact(ctx context.Context, r contract.Request) (contract.Fields, error) 
 			return nil, err
 		}
 	}
-	for range r.Count { // it prints what it has taken
-		select {
-		case <-p.Lines:
-		case <-p.Done():
+	for sent := committed; sent < committed+r.Count; {
+		if p.Ended() {
 			return nil, errors.New(told(p.Said()))
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		}
+		if sent, err = end(ctx, r); err != nil {
+			return nil, err
 		}
 	}
-	select {
-	case <-time.After(500 * time.Millisecond): // let them be sent
-	case <-ctx.Done():
-	}
 	p.Signal(syscall.SIGINT)
+	p.End() // it looks at the signal when its read ends
 	select {
 	case <-p.Done():
 	case <-ctx.Done():
 		return nil, fmt.Errorf("abort: %w", ctx.Err())
 	}
 	return contract.Fields{"committed": r.Count, "aborted": r.Count}, nil
+}
+
+// end returns the end of the topic's only partition.
+func end(ctx context.Context, r contract.Request) (int, error) {
+	out, _, err := pipe.Run(ctx, "", told, command(r, "-Q", "-t", r.Topic+":0:-1", "-X", "isolation.level=read_uncommitted")...)
+	if err != nil {
+		return 0, err
+	}
+	m := regexp.MustCompile(`offset (\d+)`).FindStringSubmatch(out)
+	if m == nil {
+		return 0, fmt.Errorf("kcat -Q said %q", out)
+	}
+	return strconv.Atoi(m[1])
 }
 
 func consume(ctx context.Context, r contract.Request) (contract.Fields, error) {
