@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"log/slog"
+	"math"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,6 +18,9 @@ const noAuthorizer = "No Authorizer is configured."
 
 // mostACLs is how many ACLs one request may add or remove (QuorumController.MAX_RECORDS_PER_USER_OP).
 const mostACLs = 10_000
+
+// mostText is how long a text in a message may be: before flexible versions its length has 16 bits.
+const mostText = math.MaxInt16
 
 // createACLs adds ACLs, each by itself: one that is refused keeps none of the others back.
 //
@@ -72,6 +76,11 @@ func createACLs(ctx context.Context, q *call, req *kmsg.CreateACLsRequest) (*kms
 	}
 	if added > 0 {
 		q.server.o.Log.Info("created ACLs", slog.Int("acls", added), slog.String("principal", q.sender()))
+	}
+	for _, why := range refused {
+		if why != nil && len(why.Message) > mostText { // Kafka's broker cannot read its controller's answer then
+			return createResults(req, func(r *kmsg.CreateACLsResponseResult, _ int) { r.ErrorCode = kerr.UnknownServerError.Code }), nil
+		}
 	}
 	return createResults(req, func(r *kmsg.CreateACLsResponseResult, i int) {
 		r.ErrorMessage = new(string)
