@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -118,13 +119,20 @@ func startBroker(t *testing.T, w *workshop, more ...string) *broker {
 		prefix := "listener.name." + strings.ToLower(name) + "."
 		if name == "ADMIN" || strings.HasPrefix(name, "SASL") {
 			sasl = append(sasl, prefix+`plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required `+
-				`user_admin="`+password+`" user_alice="`+password+`";`)
+				`username="admin" password="`+password+`" user_admin="`+password+`" user_alice="`+password+`";`)
 			for _, mechanism := range []string{"scram-sha-256", "scram-sha-512"} {
 				sasl = append(sasl, prefix+mechanism+".sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;")
 			}
 		}
 	}
 	b.http = net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))
+	var others []string
+	if *kafka {
+		controller := "127.0.0.1:" + strconv.Itoa(freePort(t))
+		others = append(kafkaOnly(), "controller.quorum.bootstrap.servers="+controller)
+		listeners = append(listeners, "CONTROLLER://"+controller)
+		mapping = append(mapping, "CONTROLLER:SASL_PLAINTEXT")
+	}
 	config := append([]string{
 		"node.id=1",
 		"listeners=" + strings.Join(listeners, ","),
@@ -141,9 +149,12 @@ func startBroker(t *testing.T, w *workshop, more ...string) *broker {
 		"group.initial.rebalance.delay.ms=0",
 		"kernel.accounting=off",
 		"metrics.listener=" + b.http,
-	}, append(sasl, more...)...)
+	}, slices.Concat(sasl, others, more)...)
 	if err := os.WriteFile(b.dir+"/server.properties", []byte(strings.Join(config, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	if *kafka {
+		formatKafka(t, b.dir)
 	}
 	b.start()
 	t.Cleanup(func() {
@@ -193,7 +204,12 @@ func (b *broker) ctx() context.Context {
 // start starts the process and returns when it serves.
 func (b *broker) start() {
 	b.t.Helper()
-	b.cmd, b.done = exec.Command(b.w.broker, "broker", "--config", b.dir+"/server.properties"), make(chan struct{})
+	command := []string{b.w.broker, "broker", "--config", b.dir + "/server.properties"}
+	if *kafka {
+		command = kafkaCommand(b.t, "kafka.Kafka", b.dir+"/server.properties")
+		b.log = &lockedBuffer{}
+	}
+	b.cmd, b.done = exec.Command(command[0], command[1:]...), make(chan struct{})
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	if err := b.cmd.Start(); err != nil {
 		b.t.Fatalf("start the broker: %v", err)
@@ -202,15 +218,21 @@ func (b *broker) start() {
 		_ = cmd.Wait()
 		close(done)
 	}(b.cmd, b.done)
-	eventually(b.t, "the broker serves", func() bool {
+	served := within(5*time.Minute, func() bool {
 		select {
 		case <-b.done:
 			b.t.Fatalf("the broker ended: %s", lastLines(b.log.String(), 10))
 		default:
 		}
+		if *kafka {
+			return strings.Contains(b.log.String(), "Kafka Server started")
+		}
 		answer, err := http.Get("http://" + b.http + "/healthz")
 		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
 	})
+	if !served {
+		b.t.Fatalf("the broker does not serve: %s", lastLines(b.log.String(), 10))
+	}
 }
 
 // stop sends a signal and waits for the end.
@@ -276,9 +298,13 @@ func (b *broker) set(pairs ...string) {
 	}
 }
 
-// metric sums the series of a name whose labels have all of some texts, such as listener="SSL".
+// metric sums the series of a name whose labels have all of some texts, such as listener="SSL". A broker of Apache Kafka tells
+// nothing this way: 0.
 func (b *broker) metric(name string, labels ...string) int {
 	b.t.Helper()
+	if *kafka {
+		return 0
+	}
 	answer, err := http.Get("http://" + b.http + "/metrics")
 	if err != nil {
 		b.t.Fatalf("read metrics: %v", err)
@@ -312,6 +338,9 @@ lines:
 // software is what clients of a listener say they are, other than "unknown".
 func (b *broker) software(p pair) string {
 	b.t.Helper()
+	if *kafka {
+		return ""
+	}
 	answer, err := http.Get("http://" + b.http + "/metrics")
 	if err != nil {
 		b.t.Fatalf("read metrics: %v", err)
@@ -350,6 +379,16 @@ func freePort(t *testing.T) int {
 func free(host string, port int) bool {
 	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	return err == nil && l.Close() == nil
+}
+
+// counted waits until a metric says so. What cannot be counted, as in Apache Kafka, is given a second.
+func (b *broker) counted(what string, ok func() bool) {
+	b.t.Helper()
+	if *kafka {
+		within(time.Second, func() bool { return false })
+		return
+	}
+	eventually(b.t, what, ok)
 }
 
 // eventually polls until ok says so.

@@ -13,14 +13,18 @@ import (
 var (
 	matrix = flag.Bool("matrix", false, "try every protocol and family with every client (many minutes)")
 	update = flag.Bool("update", false, "write docs/clients.md and testdata/results.json from this run")
+	kafka  = flag.Bool("kafka", false, "use a broker of Apache Kafka in place of ours, to compare it with the page")
 	page   = flag.Bool("page", false, "write docs/clients.md from testdata/results.json")
 	only   = flag.String("only", "", "run only these `clients`, separated by commas")
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Most of the time is spent waiting for what clients do next.
-	if err := flag.Set("test.parallel", "6"); err != nil {
+	side := "6" // most of the time is spent waiting for what clients do next
+	if *kafka {
+		side = "2" // a virtual machine for each broker
+	}
+	if err := flag.Set("test.parallel", side); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())
@@ -69,8 +73,12 @@ func TestEveryClientDoesWhatThePageSays(t *testing.T) {
 	t.Parallel()
 	w, run := newWorkshop(t), &results{}
 	t.Cleanup(func() {
-		run.write(t, filepath.Join(w.kept, "results.json"))
-		if *update && !t.Failed() {
+		name := "results.json"
+		if *kafka {
+			name = "results-kafka.json"
+		}
+		run.write(t, filepath.Join(w.kept, name))
+		if *update && !*kafka && !t.Failed() {
 			run.update(t)
 		}
 	})
