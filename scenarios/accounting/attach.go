@@ -67,5 +67,5 @@ var _ = Describe("The kernel's count", Label("accounting"), func() {
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(func() int64 { return counter.Port(ctx, program).Established }).
 			WithContext(ctx).WithTimeout(20 * time.Second).Should(BeZero())
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 })

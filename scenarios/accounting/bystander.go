@@ -44,5 +44,5 @@ var _ = Describe("The kernel's count", Label("accounting"), func() {
 			return served
 		}
 		Expect(serve("")).To(Equal(serve("bpf")))
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 })

@@ -80,11 +80,11 @@ var _ = Describe("After a restart", Label("accounting"), func() {
 		Expect(c.drops).To(BeNumerically(">=", c.overflows))
 		// The machine's counters may lose an increment to another on the same processor, the listener's may not.
 		Expect(c.counted).To(BeNumerically(">=", c.overflows), "dropped at the listener, of all overflows of its machine")
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 
 	It("2,000 clients that come back, 300 at a time, all find room in a backlog of 4,096", func(ctx SpecContext) {
 		c := comeBack(ctx, 4096, stage.Scale(2000), 500*time.Millisecond)
 		Expect(c.overflows).To(BeZero())
 		Expect(c.counted).To(BeZero())
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 })

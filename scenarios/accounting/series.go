@@ -11,7 +11,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("The broker's metrics", Label("accounting"), func() {
+var _ = Describe("The broker's metrics", Label("accounting"), stage.Needs(stage.Metrics), func() {
 	It("have no series for each of 1,000 client ids and addresses, and a hundred for 1,000 software names", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/16"), stage.Broker("socket.listen.backlog.size=4096"))
 		group := func(i int) fleet.Group {
@@ -33,5 +33,5 @@ var _ = Describe("The broker's metrics", Label("accounting"), func() {
 		after := s.Metrics(ctx)
 		const software = 100 // and one for all others
 		Expect(len(after)-len(before)).To(BeNumerically("<=", software+8), "new series: those of software, and of a first time, such as a reason or an API")
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 })

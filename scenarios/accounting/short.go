@@ -37,7 +37,7 @@ var _ = Describe("The kernel's count", Label("accounting"), func() {
 		Expect(after.Gauge.Opened-before.Opened).To(BeEquivalentTo(stats.Connected), "opened, of what clients connected (%d overflows)", after.Overflows)
 		Expect(after.Gauge.Closed-before.Closed).To(BeEquivalentTo(stats.Connected), "closed")
 		Expect(s.Kernel(ctx).Lost).To(BeEmpty())
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 
 	It("is the broker's own again after resets from one address, half of them in the TLS handshake", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/24"), stage.Broker("socket.listen.backlog.size=4096"))
@@ -66,5 +66,5 @@ var _ = Describe("The kernel's count", Label("accounting"), func() {
 		Expect(port.Broker.Closed).To(Equal(port.Broker.Accepted))
 		Expect([]int64{port.Broker.Listed, port.Broker.Handshaking, port.Broker.Held, port.Broker.Queued}).To(HaveEach(BeZero()))
 		Expect(s.Reconcile(ctx)).To(stage.BeExplained())
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 })

@@ -40,7 +40,7 @@ var _ = Describe("The kernel's count", Label("accounting"), func() {
 		Eventually(s.Connections).WithContext(ctx).WithTimeout(30 * time.Second).Should(BeEmpty())
 		Eventually(s.BrokerFiles).WithContext(ctx).WithTimeout(30*time.Second).Should(BeNumerically("<=", files), "no socket is left open")
 		Expect(s.Reconcile(ctx)).To(stage.BeExplained())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 
 	It("shows how full the accept queue was, and what did not fit", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/24"), stage.Broker("socket.listen.backlog.size=20"))
@@ -68,5 +68,5 @@ var _ = Describe("The kernel's count", Label("accounting"), func() {
 		Expect(k.Overflows).To(BeNumerically(">", 0))
 		report.Attach(report.Figure{Name: "dropped because the accept queue was full", Value: float64(k.Overflows), Note: "each is tried again by its client"})
 		Expect(s.Reconcile(ctx)).To(stage.BeExplained())
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 })

@@ -63,7 +63,7 @@ var _ = Describe("The kernel's count", Label("accounting"), func() {
 			Expect(counter.Port(ctx, target.program).Established).To(Equal(38 * n))
 		}
 		Expect(counter.Report(ctx).Exactness).To(Equal(broker.KernelExact))
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 
 	It("agrees with the security protocol of each listener of a broker", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/24", "fd00:1::/64"))
@@ -86,5 +86,5 @@ var _ = Describe("The kernel's count", Label("accounting"), func() {
 			Expect(k.Gauge.Undecided).To(BeZero(), listener)
 			Expect(k.Gauge.Served-own).To(BeEquivalentTo(25), "%s: each has been answered", listener)
 		}
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 })

@@ -52,5 +52,5 @@ var _ = Describe("Every gauge of the kernel's count", Label("accounting"), func(
 		Expect(k.Group.Closed).To(BeNumerically(">=", connected))
 		Expect(s.KernelByClient(ctx)).To(BeEmpty())
 		Expect(k.Lost).To(BeEmpty())
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(stage.Within(3*time.Minute)))
 })

@@ -168,6 +168,7 @@ func record(value string) []byte {
 
 // people are clients of one user that stay connected, one an address.
 type people struct {
+	stage     *stage.Stage
 	fleet     *fleet.Fleet
 	addresses []string // of the clients, by their number
 }
@@ -192,7 +193,7 @@ func connect(ctx context.Context, s *stage.Stage, g fleet.Group) *people {
 	GinkgoHelper()
 	f := s.Fleet(ctx, g)
 	stage.AllUp(f)
-	p := &people{fleet: f}
+	p := &people{stage: s, fleet: f}
 	records := f.Records()
 	for i := range records {
 		p.addresses = append(p.addresses, records[i].Local.Addr().String())
@@ -205,11 +206,26 @@ func (p *people) codes(ctx context.Context, q question) map[string]int16 {
 	GinkgoHelper()
 	all := map[string]int16{}
 	for id, address := range p.addresses {
-		resp, err := p.fleet.Call(ctx, id, q.request)
-		Expect(err).NotTo(HaveOccurred(), "from %s", address)
-		all[address] = q.code(resp)
+		code := func() int16 {
+			resp, err := p.fleet.Call(ctx, id, q.request)
+			Expect(err).NotTo(HaveOccurred(), "from %s", address)
+			return q.code(resp)
+		}
+		if all[address] = code(); nobodyYet(all[address]) {
+			p.stage.Coordinators(ctx)
+			Eventually(func() int16 {
+				all[address] = code()
+				return all[address]
+			}).WithContext(ctx).WithTimeout(30*time.Second).ShouldNot(Satisfy(nobodyYet), "from %s", address)
+		}
 	}
 	return all
+}
+
+// nobodyYet tells whether a code is one of a group or transaction that has no coordinator yet, which says nothing of rights.
+func nobodyYet(code int16) bool {
+	const loading, unavailable, elsewhere = 14, 15, 16
+	return slices.Contains([]int16{loading, unavailable, elsewhere}, code)
 }
 
 // allowed gives the addresses that are not refused, in order.

@@ -10,7 +10,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("A change of rules", Label("acl"), func() {
+var _ = Describe("A change of rules", Label("acl"), stage.Needs(stage.Ranges), func() {
 	It("acts on connections that are open, each time that they ask", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4))
 		s.CreateTopic(ctx, "orders", 1)
@@ -27,7 +27,7 @@ var _ = Describe("A change of rules", Label("acl"), func() {
 		}
 		stage.AllUp(p.fleet)
 		Expect(s.Connections(ctx)).To(HaveLen(3), "nobody was cut off")
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 
 	It("acts on a fetch session that was granted, at its next fetch", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4))
@@ -53,7 +53,7 @@ var _ = Describe("A change of rules", Label("acl"), func() {
 		resp, err = p.fleet.Call(ctx, 0, next)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(fetchCode(resp.(*kmsg.FetchResponse))).To(BeEquivalentTo(topicRefused)) //nolint:forcetypeassert // the answer to a Fetch
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 
 	It("leaves a fetch that waits its connection, and refuses the one after it", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4))
@@ -73,5 +73,5 @@ var _ = Describe("A change of rules", Label("acl"), func() {
 		Eventually(answer).WithContext(ctx).WithTimeout(15 * time.Second).Should(Receive(Not(HaveOccurred())))
 		Expect(p.codes(ctx, read("orders"))).To(HaveKeyWithValue("10.1.7.1", int16(topicRefused)))
 		stage.AllUp(p.fleet)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 })

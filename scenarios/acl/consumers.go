@@ -12,7 +12,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("A consumer group", Label("acl"), func() {
+var _ = Describe("A consumer group", Label("acl"), stage.Needs(stage.Ranges), func() {
 	It("of the classic kind takes members from its range alone, and reads what they may read", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4))
 		s.CreateTopic(ctx, "orders", 1)
@@ -33,7 +33,7 @@ var _ = Describe("A consumer group", Label("acl"), func() {
 		Expect(p.codes(ctx, offsets("billing"))).To(Equal(both(fine)))
 		Expect(p.codes(ctx, describeGroup("billing"))).To(Equal(both(fine)))
 		Expect(p.codes(ctx, join("other"))).To(Equal(map[string]int16{"10.1.7.0": groupRefused, "10.1.8.0": groupRefused}))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 
 	It("of the new kind takes members from its range alone, and only for topics that they may describe", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4))
@@ -43,7 +43,7 @@ var _ = Describe("A consumer group", Label("acl"), func() {
 		p := from(ctx, s, net4, "alice", "10.1.7.0", "10.1.8.0")
 		Expect(p.codes(ctx, member("billing", "orders"))).To(Equal(map[string]int16{"10.1.7.0": fine, "10.1.8.0": groupRefused}))
 		Expect(p.codes(ctx, member("billing", "secret"))).To(Equal(map[string]int16{"10.1.7.0": topicRefused, "10.1.8.0": groupRefused}))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 })
 
 // firstRecord is the value of the first record that c gets.

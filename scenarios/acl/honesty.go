@@ -11,9 +11,9 @@ import (
 
 // everyQuestion is one of each kind.
 func everyQuestion() []question {
-	return []question{
+	return known(
 		read("orders"), write("orders"), describe("orders"), join("g"), describeGroup("g"), idempotent(), transactional("t"), listing(), create("new"),
-	}
+	)
 }
 
 // wrongly tells what the check of an expectation says that is to be wrong.
@@ -29,9 +29,9 @@ var _ = Describe("This suite", Label("acl"), func() {
 		for _, q := range everyQuestion() {
 			Expect(wrongly(ctx, p, q, "10.1.7.0")).To(ContainElement(ContainSubstring("10.1.8.0")), "%T", q.request)
 		}
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 
-	It("catches a broker that lets nobody in, one that looks at no address, and a wrong expectation", func(ctx SpecContext) {
+	It("catches a broker that lets nobody in, one that looks at no address, and a wrong expectation", stage.Needs(stage.Ranges), func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4))
 		s.CreateTopic(ctx, "orders", 1)
 		p := from(ctx, s, net4, "alice", "10.1.7.0", "10.1.8.0")
@@ -44,5 +44,5 @@ var _ = Describe("This suite", Label("acl"), func() {
 		}
 		Expect(wrongly(ctx, p, write("orders"), "10.1.7.0")).NotTo(BeEmpty(), "this rule is for every address")
 		Expect(wrongly(ctx, p, read("orders"), "10.1.7.0")).To(BeEmpty(), "and this is right")
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 })

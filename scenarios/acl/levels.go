@@ -49,7 +49,7 @@ func hosts(texts ...string) []acl.Binding {
 	return all
 }
 
-var _ = Describe("metadata.version", Label("acl"), func() {
+var _ = Describe("metadata.version", Label("acl"), stage.Needs(stage.Ranges), func() {
 	It("below 4.4-IV1 refuses hosts with a slash, and an upgrade takes them without a restart", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Broker("metadata.version=4.3-IV0"), stage.Subnet(net4))
 		s.CreateTopic(ctx, "orders", 1)
@@ -73,7 +73,7 @@ var _ = Describe("metadata.version", Label("acl"), func() {
 		}), "good ones beside a bad one are created")
 		Expect(p.allowed(ctx, read("orders"))).To(Equal(p.addresses))
 		stage.AllUp(p.fleet)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 
 	It("does not go back over 4.4-IV1, safely or not, with rules for ranges or without", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4))
@@ -98,7 +98,7 @@ var _ = Describe("metadata.version", Label("acl"), func() {
 		Expect(code).To(BeEquivalentTo(invalidUpdate))
 		Expect(text).To(ContainSubstring("only supports versions 7-33"))
 		Expect(first(setLevel(ctx, s, 33, safeDowngrade))).To(BeZero(), "the present level is always fine")
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 
 	It("between levels without a change of metadata goes back", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Broker("metadata.version=4.4-IV0"), stage.Subnet(net4))
@@ -106,7 +106,7 @@ var _ = Describe("metadata.version", Label("acl"), func() {
 		code, _ := setLevel(ctx, s, 29, safeDowngrade)
 		Expect(code).To(BeEquivalentTo(invalidUpdate))
 		Expect(s.Create(ctx, hosts("10.1.7.0/24")...)).To(Equal([]stage.Refusal{{Code: unsupportedVersion, Text: gateText}}))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 })
 
 func first(code int16, _ string) int16 { return code }

@@ -11,7 +11,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("A rule that is created", Label("acl"), func() {
+var _ = Describe("A rule that is created", Label("acl"), stage.Needs(stage.Ranges), func() {
 	It("is taken, or refused with Kafka's words, one by one", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4))
 		refusals := map[string]string{
@@ -49,7 +49,7 @@ var _ = Describe("A rule that is created", Label("acl"), func() {
 		Expect(find(ctx, s, "10.0.0.5/8")).To(HaveLen(1))
 		Expect(s.Create(ctx, append(hosts("10.0.0.5/8"), hosts("10.0.0.5/8")...)...)).To(Equal([]stage.Refusal{{}, {}}), "a rule that is there already is a success")
 		Expect(find(ctx, s, "10.0.0.5/8")).To(HaveLen(1))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 })
 
 // find gives the hosts of the rules that DescribeAcls finds by a host.

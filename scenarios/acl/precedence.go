@@ -9,7 +9,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("Among rules for nested ranges", Label("acl"), func() {
+var _ = Describe("Among rules for nested ranges", Label("acl"), stage.Needs(stage.Ranges), func() {
 	It("a DENY wins over every ALLOW, whichever is wider and whichever came first, and ALLOWs add up", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet("10.0.0.0/8", "2001:db8::/32"))
 		s.CreateTopic(ctx, "orders", 1)
@@ -58,7 +58,7 @@ var _ = Describe("Among rules for nested ranges", Label("acl"), func() {
 		}
 		d.check(ctx, "no rule at all", v4, read("orders"))
 		asked(len(d.rows), "one a group of connections, which stay open")
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 
 	It("the same holds for producing, consuming, describing and producer ids", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4))
@@ -79,5 +79,5 @@ var _ = Describe("Among rules for nested ranges", Label("acl"), func() {
 		d.check(ctx, "DescribeGroups", p, describeGroup("g"), may...)
 		d.check(ctx, "InitProducerId", p, idempotent(), may...)
 		d.check(ctx, "InitProducerId of a transactional id", p, transactional("t"), may...)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 })

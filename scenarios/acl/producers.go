@@ -11,7 +11,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("A producer", Label("acl"), func() {
+var _ = Describe("A producer", Label("acl"), stage.Needs(stage.Ranges), func() {
 	It("is idempotent with nothing but WRITE on a topic from its range, and refused from beside it", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4))
 		s.CreateTopic(ctx, "orders", 1)
@@ -32,7 +32,7 @@ var _ = Describe("A producer", Label("acl"), func() {
 		By("IDEMPOTENT_WRITE on the cluster from the other range")
 		s.Grant(ctx, "allow alice IDEMPOTENT_WRITE Cluster from 10.1.8.0/24")
 		Expect(p.codes(ctx, idempotent())).To(Equal(map[string]int16{"10.1.7.0": clusterRefused, "10.1.8.0": fine}))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 
 	It("is idempotent unless a DENY covers all that it may write", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4))
@@ -58,7 +58,7 @@ var _ = Describe("A producer", Label("acl"), func() {
 			Expect(p.codes(ctx, idempotent())).To(HaveKeyWithValue("10.1.7.1", test.code), "%v", test.rules)
 			s.RevokeAll(ctx)
 		}
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 
 	It("commits transactions from its range, and is refused its transactional id from beside it", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4))
@@ -79,5 +79,5 @@ var _ = Describe("A producer", Label("acl"), func() {
 			err = beside.ProduceSync(ctx, kgo.StringRecord("b")).FirstErr()
 		}
 		Expect(err).To(MatchError(kerr.TransactionalIDAuthorizationFailed))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 })

@@ -10,7 +10,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("A rule for a CIDR range", Label("acl"), func() {
+var _ = Describe("A rule for a CIDR range", Label("acl"), stage.Needs(stage.Ranges), func() {
 	It("holds for each of the 256 addresses of an IPv4 /24 and of an IPv6 /120, and for none beside them", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4, net6))
 		s.CreateTopic(ctx, "orders", 1)
@@ -31,7 +31,7 @@ var _ = Describe("A rule for a CIDR range", Label("acl"), func() {
 		Expect(others.allowed(ctx, read("orders"))).To(BeEmpty(), "the range is alice's alone")
 		Expect(inside4.allowed(ctx, write("orders"))).To(BeEmpty(), "and to read")
 		asked(256*4+12, "one connection each")
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 
 	It("holds at every length, with host bits set and however it is spelled, and never across families", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4, "200.1.0.0/16", net6, "2001:db8::/32"))
@@ -83,7 +83,7 @@ var _ = Describe("A rule for a CIDR range", Label("acl"), func() {
 			s.Revoke(ctx, "allow alice READ Topic:orders from "+test.host)
 		}
 		asked(len(d.rows), "one a group of connections, which stay open")
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 
 	It("holds on a socket for both families as on one for each: IPv4 clients are IPv4", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4, net6),
@@ -105,7 +105,7 @@ var _ = Describe("A rule for a CIDR range", Label("acl"), func() {
 		for _, row := range s.Connections(ctx) {
 			Expect(row.ClientAddress).NotTo(ContainSubstring("ffff"), "a mapped address is printed as IPv4")
 		}
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 })
 
 // everyOfNear are the addresses of 10.1.7.0/24 among those that are asked from.

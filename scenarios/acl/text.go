@@ -9,7 +9,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("A host without a slash", Label("acl"), func() {
+var _ = Describe("A host without a slash", Label("acl"), stage.Needs(stage.Ranges), func() {
 	It("is only the text that Java prints: a compressed IPv6 address never matches, its /128 does", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet("10.0.0.0/24", "2001:db8::/64"))
 		s.CreateTopic(ctx, "orders", 1)
@@ -46,7 +46,7 @@ var _ = Describe("A host without a slash", Label("acl"), func() {
 			d.check(ctx, test.host, test.p, read("orders"), want...)
 			s.Revoke(ctx, rule)
 		}
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 
 	It("is compared with the address alone, and so the broker's log has it, whatever names the address has", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet("10.0.0.0/24", "2001:db8::/64"))
@@ -58,5 +58,5 @@ var _ = Describe("A host without a slash", Label("acl"), func() {
 			ContainSubstring("Principal = User:alice is Denied operation = READ from host = 10.0.0.6 on resource = Topic:LITERAL:orders for request = Fetch with resourceRefCount = 1 based on rule DefaultDeny"),
 			ContainSubstring("from host = 2001:db8:0:0:0:0:0:1 on resource"),
 		))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 })

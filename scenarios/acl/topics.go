@@ -10,7 +10,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("A topic that is missing", Label("acl"), func() {
+var _ = Describe("A topic that is missing", Label("acl"), stage.Needs(stage.Ranges), func() {
 	It("is created for whoever may create it, from their range alone, by asking for it or by name", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Broker("auto.create.topics.enable=true"), stage.Subnet(net4))
 		s.Grant(ctx, "allow alice DESCRIBE Topic:new* from 10.1.0.0/16", "allow alice CREATE Topic:new* from 10.1.7.0/24",
@@ -39,7 +39,7 @@ var _ = Describe("A topic that is missing", Label("acl"), func() {
 		Expect(alice.codes(ctx, create("new-3"))).To(Equal(map[string]int16{"10.1.8.0": topicRefused, "10.1.7.0": fine}))
 		Expect(alice.codes(ctx, create("other"))).To(Equal(map[string]int16{"10.1.8.0": topicRefused, "10.1.7.0": topicRefused}))
 		Expect(bob.codes(ctx, create("other"))).To(Equal(map[string]int16{"10.1.7.0": topicRefused, "10.1.8.0": fine}))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 
 	It("does not show: who may not describe it is refused it, there or not", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4))
@@ -62,7 +62,7 @@ var _ = Describe("A topic that is missing", Label("acl"), func() {
 			}
 			Expect(names).To(Equal(want), "all topics, from %s", p.addresses[id])
 		}
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 })
 
 // create asks for a topic by name: CREATE on the cluster or the topic.

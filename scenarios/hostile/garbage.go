@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
 var _ = Describe("Clients that talk nonsense", Label("hostile"), func() {
@@ -52,5 +53,5 @@ var _ = Describe("Clients that talk nonsense", Label("hostile"), func() {
 			attack{name: "noise after authentication", listener: "SASL_PLAINTEXT", count: many(hundred), reason: "malformed_request", do: loggedIn(f.password(), says(frame(append([]byte{0xff}, noise...))))},
 			attack{name: "an unknown API after authentication, inside TLS", listener: "SASL_SSL", count: many(hundred), reason: "malformed_request", do: overTLS(loggedIn(f.password(), says(unknown)))},
 		)
-	}, SpecTimeout(4*time.Minute))
+	}, SpecTimeout(stage.Within(4*time.Minute)))
 })

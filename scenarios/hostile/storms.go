@@ -7,6 +7,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
 var _ = Describe("Clients that come in storms", Label("hostile"), func() {
@@ -53,7 +55,7 @@ var _ = Describe("Clients that come in storms", Label("hostile"), func() {
 				return nil
 			})},
 		)
-	}, SpecTimeout(4*time.Minute))
+	}, SpecTimeout(stage.Within(4*time.Minute)))
 })
 
 // resets ends the connection with RST instead of FIN.

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
 var _ = Describe("Clients that stop in the middle", Label("hostile"), func() {
@@ -29,5 +30,5 @@ var _ = Describe("Clients that stop in the middle", Label("hostile"), func() {
 			attack{name: "a SASL handshake without a token", listener: "SASL_PLAINTEXT", count: many(1000), reason: "idle", do: func(a *assailant) error { return a.ask(shake) }},
 			attack{name: "a SASL handshake without a token, inside TLS", listener: "SASL_SSL", count: many(500), reason: "idle", do: overTLS(func(a *assailant) error { return a.ask(shake) })},
 		)
-	}, SpecTimeout(5*time.Minute))
+	}, SpecTimeout(stage.Within(5*time.Minute)))
 })

@@ -7,9 +7,10 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("AcceptorBlockedPercent", Label("limits"), func() {
+var _ = Describe("AcceptorBlockedPercent", Label("limits"), stage.Needs(stage.MaxSSL, stage.Metrics), func() {
 	It("moves for the TLS listener whose acceptor waited for a slot, when the wait is over, and for no other", func(ctx SpecContext) {
 		g := newGround(ctx, "max.ssl.connections=1")
 		inside := g.in(ctx, g.Group(clientNet, ssl, "alice", 1))
@@ -28,5 +29,5 @@ var _ = Describe("AcceptorBlockedPercent", Label("limits"), func() {
 		}
 		leave(next, 0, fleet.FIN)
 		g.atRest(ctx)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 })

@@ -10,7 +10,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("max.ssl.connections", Label("limits"), func() {
+var _ = Describe("max.ssl.connections", Label("limits"), stage.Needs(stage.MaxSSL), func() {
 	It("is one budget for SSL and SASL_SSL together", func(ctx SpecContext) {
 		g := newGround(ctx, "max.ssl.connections=4")
 		w := g.watch(ctx, 4, ssl, saslSSL)
@@ -36,5 +36,5 @@ var _ = Describe("max.ssl.connections", Label("limits"), func() {
 			leave(f, 0, fleet.FIN)
 		}
 		g.atRest(ctx)
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 })

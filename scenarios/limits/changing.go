@@ -12,7 +12,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("A listener that is added and removed while TLS clients have all their slots", Label("limits"), func() {
+var _ = Describe("A listener that is added and removed while TLS clients have all their slots", Label("limits"), stage.Needs(stage.MaxSSL), func() {
 	It("keeps SslConnectionsCount the truth, as SSL, then as PLAINTEXT, then as SSL again", func(ctx SpecContext) {
 		const port = 9096
 		protocols := "listener.security.protocol.map=INTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,PARTNERS:"
@@ -56,5 +56,5 @@ var _ = Describe("A listener that is added and removed while TLS clients have al
 		leave(staying, 0, fleet.FIN)
 		g.atRest(ctx)
 		g.fits(ctx, g.Group(otherNet, saslSSL, "alice", 5))
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 })

@@ -7,9 +7,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("Two limits that are full", Label("limits"), func() {
+var _ = Describe("Two limits that are full", Label("limits"), stage.Needs(stage.MaxSSL), func() {
 	It("keep a TLS client waiting when a plaintext one leaves, until a TLS one does", func(ctx SpecContext) {
 		g := newGround(ctx, "listener.name.internal.max.connections=1000")
 		g.Set(ctx, fmt.Sprintf("max.connections=%d", 5+g.own(ctx)), "max.ssl.connections=2")
@@ -37,5 +38,5 @@ var _ = Describe("Two limits that are full", Label("limits"), func() {
 			leave(f, 0, fleet.FIN)
 		}
 		g.atRest(ctx)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 })

@@ -7,9 +7,10 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("ConnectionsCount and SslConnectionsCount", Label("limits"), func() {
+var _ = Describe("ConnectionsCount and SslConnectionsCount", Label("limits"), stage.Needs(stage.MaxSSL, stage.Metrics), func() {
 	It("are the truth after clients came, left, were reset, failed, were refused and were held back", func(ctx SpecContext) {
 		g := newGround(ctx, "max.connections.per.ip.overrides=10.1.200.1:1", "quota.window.num=2", "max.ssl.connections=1000")
 		g.counts(ctx, counts{})
@@ -76,5 +77,5 @@ var _ = Describe("ConnectionsCount and SslConnectionsCount", Label("limits"), fu
 			leave(f, 0, fleet.FIN)
 		}
 		g.atRest(ctx)
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 })

@@ -50,7 +50,11 @@ func (s *sight) begin(ctx context.Context) {
 	ctx, s.stop = context.WithCancel(ctx)
 	s.looking.Go(func() {
 		defer GinkgoRecover()
-		tick := time.NewTicker(lookEvery)
+		every := lookEvery
+		if stage.Target().IsKafka() {
+			every *= 5 // from outside it takes longer to look
+		}
+		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
 			select {

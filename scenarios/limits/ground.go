@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
 	"github.com/brokerlab/brokerlab/scenarios/stage"
@@ -63,7 +64,10 @@ func newGroundOf(ctx SpecContext, listeners []string, properties ...string) *gro
 			protocols[i] = internal + ":" + plain
 		}
 	}
-	properties = append([]string{"listener.security.protocol.map=" + strings.Join(protocols, ",")}, properties...)
+	between, _, _ := strings.Cut(listeners[0], "://")
+	properties = append([]string{
+		"listener.security.protocol.map=" + strings.Join(protocols, ","), "inter.broker.listener.name=" + between,
+	}, properties...)
 	g := &ground{Stage: stage.New(ctx, stage.Listeners(listeners...), stage.Subnet(clientNet, otherNet), stage.Broker(properties...))}
 	g.files = g.BrokerFiles(ctx)
 	return g
@@ -144,7 +148,7 @@ func admitted(ctx context.Context, f *fleet.Fleet, n int) {
 	Eventually(f.UpCount).WithContext(ctx).WithTimeout(patience).Should(Equal(n))
 }
 
-// counts are the broker's own gauges.
+// counts are the broker's own gauges, or how many connections its network threads have, where it does not tell.
 type counts struct{ total, ssl int }
 
 // Series of the broker's metrics.
@@ -157,6 +161,16 @@ const (
 // counted is what ConnectionsCount and SslConnectionsCount say, less the stage's own connections.
 func (g *ground) counted(ctx context.Context) counts {
 	GinkgoHelper()
+	if !stage.Has(stage.Metrics) {
+		var n counts
+		for _, row := range g.Connections(ctx) {
+			n.total++
+			if strings.HasSuffix(row.ListenerName, ssl) {
+				n.ssl++
+			}
+		}
+		return n
+	}
 	return counts{int(g.metric(ctx, totalSeries)) - int(g.own(ctx)), int(g.metric(ctx, sslSeries))}
 }
 
@@ -180,6 +194,47 @@ func (g *ground) counts(ctx context.Context, want counts) {
 func (g *ground) blocked(ctx context.Context, listener string) float64 {
 	GinkgoHelper()
 	return g.metric(ctx, fmt.Sprintf("%s{listener=%q}", blockedSeries, listener))
+}
+
+// wasBlocked holds the time for which the acceptor of a listener has been blocked to what it should be, where the broker tells of it.
+func (g *ground) wasBlocked(ctx context.Context, listener string, want types.GomegaMatcher, what ...any) {
+	GinkgoHelper()
+	if stage.Has(stage.Metrics) {
+		Expect(g.blocked(ctx, listener)).To(want, what...)
+	}
+}
+
+// closed waits until as many connections have ended for this reason as there should, where the broker tells of it.
+func (g *ground) closed(ctx context.Context, reason string, want any) {
+	GinkgoHelper()
+	if stage.Has(stage.Metrics) {
+		Eventually(g.Closed).WithContext(ctx).WithTimeout(patience).Should(HaveKeyWithValue(reason, want))
+	}
+}
+
+// tlsLimit is the key of a limit that all TLS clients of a spec share: max.ssl.connections. Where that is lacking it is the limit of the
+// listener SSL, and [otherTLS] is that listener too.
+func tlsLimit() string {
+	if stage.Has(stage.MaxSSL) {
+		return "max.ssl.connections"
+	}
+	return "listener.name.ssl.max.connections"
+}
+
+// otherTLS is a second listener for TLS clients under [tlsLimit].
+func otherTLS() string {
+	if stage.Has(stage.MaxSSL) {
+		return saslSSL
+	}
+	return ssl
+}
+
+// tlsListeners are the listeners that [tlsLimit] is about.
+func tlsListeners() []string {
+	if stage.Has(stage.MaxSSL) {
+		return []string{ssl, saslSSL}
+	}
+	return []string{ssl}
 }
 
 // metric is the value of one series, which has to be there.

@@ -11,7 +11,7 @@ import (
 )
 
 var _ = Describe("The listener between brokers", Label("limits"), func() {
-	It("is exempt from max.ssl.connections, counts in it, and makes room for itself among the others", func(ctx SpecContext) {
+	It("is exempt from max.ssl.connections, counts in it, and makes room for itself among the others", stage.Needs(stage.MaxSSL), func(ctx SpecContext) {
 		g := newGroundOf(ctx, []string{plain + "://:9092", ssl + "://:9093", saslSSL + "://:9095"},
 			"inter.broker.listener.name=SSL", "max.ssl.connections=3")
 		w := g.watch(ctx, 3, saslSSL)
@@ -35,7 +35,7 @@ var _ = Describe("The listener between brokers", Label("limits"), func() {
 		leave(brokers, 0, fleet.FIN)
 		leave(next, 0, fleet.FIN)
 		g.atRest(ctx)
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 
 	It("is let in beyond max.connections, which costs the others their places", func(ctx SpecContext) {
 		g := newGround(ctx, "max.connections=20", "listener.name.internal.max.connections=1000")
@@ -52,5 +52,5 @@ var _ = Describe("The listener between brokers", Label("limits"), func() {
 		leave(clients, 0, fleet.FIN)
 		leave(brokers, 0, fleet.FIN)
 		g.atRest(ctx)
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 })

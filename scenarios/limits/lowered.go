@@ -12,7 +12,7 @@ import (
 )
 
 var _ = Describe("A limit that is lowered", Label("limits"), func() {
-	It("closes the TLS clients that were active least recently, no plaintext one, and lets the next in when it is raised", func(ctx SpecContext) {
+	It("closes the TLS clients that were active least recently, no plaintext one, and lets the next in when it is raised", stage.Needs(stage.MaxSSL), func(ctx SpecContext) {
 		g := newGround(ctx, "num.network.threads=1") // least recently of each thread, in Kafka as here
 		plaintext := g.in(ctx, g.Group(clientNet, plain, "", 5), g.Group(clientNet, saslPlain, "bob", 5))
 		tls := g.in(ctx, g.Group(clientNet, ssl, "alice", 3))
@@ -41,7 +41,7 @@ var _ = Describe("A limit that is lowered", Label("limits"), func() {
 			leave(f, 0, fleet.FIN)
 		}
 		g.atRest(ctx)
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 
 	It("evicts down to it if it is the broker's, and nobody if it is a listener's", func(ctx SpecContext) {
 		g := newGround(ctx, "listener.name.internal.max.connections=1000")
@@ -66,11 +66,44 @@ var _ = Describe("A limit that is lowered", Label("limits"), func() {
 		g.counts(ctx, counts{f.UpCount(), tlsOf(f.Up())})
 		// Threads of several listeners can each close one for the last that is too many, in Kafka as here.
 		Expect(f.UpCount()).To(BeNumerically(">", 50-own-4*3), "no more are evicted than there are threads")
-		Expect(g.Closed(ctx)).To(HaveKeyWithValue("evicted_max_connections", 100-f.UpCount()))
+		g.closed(ctx, "evicted_max_connections", 100-f.UpCount())
 		leave(f, 0, fleet.FIN)
 		g.atRest(ctx)
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 })
+
+var _ = Describe("max.connections that is lowered", Label("limits"), func() {
+	It("closes the clients that were active least recently, one after another, until there are as many as it says", func(ctx SpecContext) {
+		g := newGround(ctx, "num.network.threads=1", "listener.name.internal.max.connections=1000") // least recently of each thread
+		f := g.in(ctx, g.Group(clientNet, plain, "", 6))
+		for _, id := range []int{4, 0, 3, 5, 2, 1} {
+			_, err := f.Call(ctx, id, metadata())
+			Expect(err).NotTo(HaveOccurred())
+		}
+		own := int(g.own(ctx))
+		for _, step := range []struct {
+			limit int
+			stay  []int
+		}{{4, []int{3, 5, 2, 1}}, {2, []int{2, 1}}} {
+			g.Set(ctx, "max.connections="+text(step.limit+own))
+			admitted(ctx, f, step.limit)
+			Expect(ids(f)).To(ConsistOf(step.stay), "with %d", step.limit)
+		}
+		g.closed(ctx, "evicted_max_connections", 4)
+		g.Unset(ctx, "max.connections")
+		leave(f, 0, fleet.FIN)
+		g.atRest(ctx)
+	}, SpecTimeout(stage.Within(time.Minute)))
+})
+
+// ids are the numbers of the clients that are up.
+func ids(f *fleet.Fleet) []int {
+	var all []int
+	for _, r := range f.Up() {
+		all = append(all, r.ID)
+	}
+	return all
+}
 
 // metadata is a request that changes nothing.
 func metadata() kmsg.Request {

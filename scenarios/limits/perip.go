@@ -25,7 +25,7 @@ var _ = Describe("max.connections.per.ip=0", Label("limits"), func() {
 		Expect(failed).To(BeTrue(), "%v: %s", err, out)
 		Expect(exit.ExitCode()).NotTo(BeZero())
 		Expect(out).To(ContainSubstring("max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 
 	It("lets in only the addresses that have overrides", func(ctx SpecContext) {
 		g := newGround(ctx)
@@ -48,7 +48,7 @@ var _ = Describe("max.connections.per.ip=0", Label("limits"), func() {
 		w.end(ctx, "")
 		leave(f, 0, fleet.FIN)
 		g.atRest(ctx)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 })
 
 // start runs a broker with one more property, which is to end by itself, and returns what it said.

@@ -10,15 +10,16 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
 var _ = Describe("Clients that say nothing", Label("limits"), func() {
 	It("hold their slots until they idle out, and those that half-close give them back at once", func(ctx SpecContext) {
-		g := newGround(ctx, "max.ssl.connections=30", "connections.max.idle.ms=3000")
-		w := g.watch(ctx, 30, ssl, saslSSL)
+		g := newGround(ctx, tlsLimit()+"=30", "connections.max.idle.ms=3000")
+		w := g.watch(ctx, 30, tlsListeners()...)
 
 		By("silent ones, and ones that stop in the middle of a ClientHello")
-		silent, half := g.Group(clientNet, ssl, "", 15), g.Group(clientNet, saslSSL, "alice", 15)
+		silent, half := g.Group(clientNet, ssl, "", 15), g.Group(clientNet, otherTLS(), "alice", 15)
 		silent.Behaviour, half.Behaviour = fleet.Silent, fleet.HalfHello
 		quiet := g.in(ctx, silent, half)
 		g.counts(ctx, counts{30, 30})
@@ -28,7 +29,7 @@ var _ = Describe("Clients that say nothing", Label("limits"), func() {
 		admitted(ctx, next, 20)
 		Expect(quiet.UpCount()).To(BeNumerically("<=", 10))
 		Eventually(quiet.UpCount).WithContext(ctx).WithTimeout(patience).Should(BeZero())
-		Eventually(g.Closed).WithContext(ctx).WithTimeout(patience).Should(HaveKeyWithValue("idle", BeNumerically(">=", 30)))
+		g.closed(ctx, "idle", BeNumerically(">=", 30))
 		leave(next, 0, fleet.FIN)
 		g.atRest(ctx)
 
@@ -48,7 +49,7 @@ var _ = Describe("Clients that say nothing", Label("limits"), func() {
 		w.end(ctx, "")
 		g.atRest(ctx)
 		g.fits(ctx, g.Group(otherNet, ssl, "alice", 30))
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 })
 
 // dial connects the i-th client of the clients' network to a listener; what it says is up to the spec.

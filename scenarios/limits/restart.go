@@ -58,5 +58,5 @@ var _ = Describe("A broker that comes back", Label("limits"), func() {
 			Expect(overflows[0]).To(BeNumerically(">", 0), "50 are too few for so many")
 			Expect(overflows[1]).To(BeNumerically("<", overflows[0]))
 		}
-	}, SpecTimeout(4*time.Minute))
+	}, SpecTimeout(stage.Within(4*time.Minute)))
 })

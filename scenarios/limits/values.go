@@ -10,7 +10,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("max.ssl.connections", Label("limits"), func() {
+var _ = Describe("max.ssl.connections", Label("limits"), stage.Needs(stage.MaxSSL), func() {
 	It("refuses values that make no sense, keeps what it was, and is unlimited again when it is deleted", func(ctx SpecContext) {
 		const invalidRequest = 42
 		g := newGround(ctx)
@@ -34,5 +34,5 @@ var _ = Describe("max.ssl.connections", Label("limits"), func() {
 			leave(f, 0, fleet.FIN)
 		}
 		g.atRest(ctx)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(stage.Within(time.Minute)))
 })

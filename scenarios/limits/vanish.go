@@ -15,25 +15,27 @@ import (
 var _ = Describe("2,000 clients whose network is gone", Label("limits"), func() {
 	It("hold their slots, with their age in the list, until they idle out; then others have them, and counts are exact", func(ctx SpecContext) {
 		crowd := stage.Scale(2000)
-		g := newGround(ctx, "max.ssl.connections="+text(crowd), "connections.max.idle.ms=6000", "socket.listen.backlog.size=4096")
-		w := g.watch(ctx, crowd, ssl, saslSSL)
+		g := newGround(ctx, tlsLimit()+"="+text(crowd), "connections.max.idle.ms=6000", "socket.listen.backlog.size=4096")
+		w := g.watch(ctx, crowd, tlsListeners()...)
 		// Silent at a TLS port, so that two thousand handshakes are not what is tried here; a few are whole.
 		silent := g.Group(clientNet, ssl, "", crowd-10)
 		silent.Behaviour = fleet.Silent
 		gone := g.in(ctx, silent, g.Group(clientNet, ssl, "alice", 10))
 		g.CutOff(ctx, clientNet)
 		g.counts(ctx, counts{crowd, crowd})
-		rows := g.Describe(ctx, admin.DescribeFilter{})
-		Expect(rows).To(HaveLen(crowd))
-		Expect(rows).To(HaveEach(HaveField("ConnectedSince", BeNumerically(">", 0))))
+		if stage.Has(stage.Listing) {
+			rows := g.Describe(ctx, admin.DescribeFilter{})
+			Expect(rows).To(HaveLen(crowd))
+			Expect(rows).To(HaveEach(HaveField("ConnectedSince", BeNumerically(">", 0))))
+		}
 		begin := time.Now()
 		others := g.come(ctx, fleet.Plan{Groups: []fleet.Group{g.Group(otherNet, ssl, "bob", 50)}})
 		Eventually(others.UpCount).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(50))
 		report.Attach(report.Figure{Name: "until others had their slots", Value: round(time.Since(begin).Seconds()), Unit: "s", Note: "connections.max.idle.ms is 6 s"})
-		Eventually(func() int { return g.Closed(ctx)["idle"] }).WithContext(ctx).WithTimeout(time.Minute).Should(BeNumerically(">=", crowd))
+		g.closed(ctx, "idle", BeNumerically(">=", crowd))
 		w.end(ctx, "")
 		leave(gone, 0, fleet.Vanish)
 		leave(others, 0, fleet.FIN)
 		g.atRest(ctx)
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 })

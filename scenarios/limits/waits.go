@@ -7,9 +7,10 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("max.ssl.connections", Label("limits"), func() {
+var _ = Describe("max.ssl.connections", Label("limits"), stage.Needs(stage.MaxSSL), func() {
 	It("lets the next TLS client connect and wait, unanswered, until another leaves, while plaintext clients come and go", func(ctx SpecContext) {
 		g := newGround(ctx, "max.ssl.connections=2")
 		w := g.watch(ctx, 2, ssl, saslSSL)
@@ -31,5 +32,5 @@ var _ = Describe("max.ssl.connections", Label("limits"), func() {
 		leave(third, 0, fleet.FIN)
 		leave(inside, 0, fleet.FIN)
 		g.atRest(ctx)
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(stage.Within(2*time.Minute)))
 })

@@ -49,7 +49,7 @@ func mix(ctx context.Context, s *stage.Stage, total int) []fleet.Group {
 	return groups
 }
 
-var _ = Describe("The list of connections", Label("listing"), func() {
+var _ = Describe("The list of connections", Label("listing"), stage.Needs(stage.Listing), func() {
 	It("is what 3,000 clients of all protocols know of themselves, and what the kernel counts", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet(subnets()...), stage.Broker("socket.listen.backlog.size=4096"))
 		f := s.Fleet(ctx, mix(ctx, s, stage.Scale(3000))...)

@@ -61,7 +61,7 @@ func (s *snapshot) contradictions(clients []fleet.Record, lag time.Duration) []s
 	return out
 }
 
-var _ = Describe("The list of connections", Label("listing"), func() {
+var _ = Describe("The list of connections", Label("listing"), stage.Needs(stage.Listing), func() {
 	It("differs from clients and kernel only by what comes and goes, under 300 connections a second", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet(subnets()...), stage.Broker("socket.listen.backlog.size=4096"))
 		steady := s.Fleet(ctx, mix(ctx, s, stage.Scale(200))...)

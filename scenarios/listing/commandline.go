@@ -12,7 +12,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("The command line", Label("listing"), func() {
+var _ = Describe("The command line", Label("listing"), stage.Needs(stage.Listing), func() {
 	It("prints the list that a Go program gets, and finds nothing unexplained", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/24", "fd00:1::/64"))
 		f := s.Fleet(ctx,

@@ -10,7 +10,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("A row of the list", Label("listing"), func() {
+var _ = Describe("A row of the list", Label("listing"), stage.Needs(stage.Listing), func() {
 	It("goes when its SASL session has expired, for 100 sessions together, and other listeners' stay", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/24", "fd00:1::/64"), stage.Broker("connections.max.reauth.ms=2000"))
 		busy := func(prefix, listener, user string, count int) fleet.Group {

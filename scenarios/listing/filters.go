@@ -27,7 +27,7 @@ func spellings(addr netip.Addr) []string {
 	return []string{addr.String(), addr.StringExpanded(), java, strings.ToUpper(java)}
 }
 
-var _ = Describe("The list of connections", Label("listing"), func() {
+var _ = Describe("The list of connections", Label("listing"), stage.Needs(stage.Listing), func() {
 	It("is cut by principal, address in any spelling, and listener, alone and together", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/24", "fd00:1::/64"))
 		all := s.Fleet(ctx,

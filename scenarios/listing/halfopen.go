@@ -11,7 +11,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("The list of connections", Label("listing"), func() {
+var _ = Describe("The list of connections", Label("listing"), stage.Needs(stage.Listing), func() {
 	It("shows clients that have not said who they are, and is not broken by them", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/24", "fd00:1::/64"))
 		half := func(prefix, listener, principal string, b fleet.Behaviour) fleet.Group {

@@ -12,7 +12,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("A row of the list", Label("listing"), func() {
+var _ = Describe("A row of the list", Label("listing"), stage.Needs(stage.Listing), func() {
 	It("goes when its connection has been idle for connections.max.idle.ms, and a busy one stays", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/24"), stage.Broker("connections.max.idle.ms=2000"))
 		idle := s.Fleet(ctx,

@@ -10,7 +10,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("A row of the list", Label("listing"), func() {
+var _ = Describe("A row of the list", Label("listing"), stage.Needs(stage.Listing), func() {
 	for _, how := range []fleet.How{fleet.FIN, fleet.RST} {
 		It("goes when its client leaves with a "+map[fleet.How]string{fleet.FIN: "FIN", fleet.RST: "reset"}[how], func(ctx SpecContext) {
 			s := stage.New(ctx, stage.Subnet("10.1.0.0/24", "fd00:1::/64"))

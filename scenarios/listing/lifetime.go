@@ -62,7 +62,7 @@ func ask(ctx context.Context, f *fleet.Fleet, id int, until time.Time) (answers 
 	return answers
 }
 
-var _ = Describe("A row of the list", Label("listing"), func() {
+var _ = Describe("A row of the list", Label("listing"), stage.Needs(stage.Listing), func() {
 	It("goes at each lifetime of a client that cannot re-authenticate (SaslAuthenticate v0), and stays with one that can", func(ctx SpecContext) {
 		const lifetimes, lifetime = 5, 1500 * time.Millisecond
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/24"), stage.Broker("connections.max.reauth.ms=1500"))

@@ -13,7 +13,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("The list of connections", Label("listing"), func() {
+var _ = Describe("The list of connections", Label("listing"), stage.Needs(stage.Listing), func() {
 	It("has each of 10,000 once, in less than a second, while 1,000 clients produce", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/16", "fd00:1::/64"), stage.Broker("socket.listen.backlog.size=4096"))
 		s.CreateTopic(ctx, "load", 1)

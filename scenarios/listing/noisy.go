@@ -14,7 +14,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("Grouping the list", Label("listing"), func() {
+var _ = Describe("Grouping the list", Label("listing"), stage.Needs(stage.Listing), func() {
 	It("names who has opened 500 sockets too many, by subnet, principal or software, in one command each", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24", "fd00:1::/64"),
 			stage.Broker("socket.listen.backlog.size=4096"))

@@ -12,7 +12,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("A producer that is idle for too long", Label("listing"), func() {
+var _ = Describe("A producer that is idle for too long", Label("listing"), stage.Needs(stage.Listing), func() {
 	It("loses its connection with the reason idle, and its next record comes over a new one", func(ctx SpecContext) {
 		const idle = 1500 * time.Millisecond
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/24"), stage.Broker(fmt.Sprintf("connections.max.idle.ms=%d", idle.Milliseconds())))

@@ -21,7 +21,7 @@ type closedRow struct {
 	BytesIn, LifetimeMs                            int64
 }
 
-var _ = Describe("The list of closed connections", Label("listing"), func() {
+var _ = Describe("The list of closed connections", Label("listing"), stage.Needs(stage.Listing), func() {
 	It("tells of each client that left or was sent away who it was and why it ended", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/24", "fd00:1::/64"), stage.Broker("connection.failed.authentication.delay.ms=0"))
 		leaving := s.Fleet(ctx, s.Group("10.1.0.0/24", "SSL", "alice", 10), s.Group("fd00:1::/64", "SASL_SSL", "bob", 10))

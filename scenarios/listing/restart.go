@@ -10,7 +10,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("The list of connections", Label("listing"), func() {
+var _ = Describe("The list of connections", Label("listing"), stage.Needs(stage.Listing), func() {
 	It("begins anew with a broker that was killed, and the kernel's count with it", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/24", "fd00:1::/64"))
 		groups := []fleet.Group{

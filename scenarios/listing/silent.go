@@ -11,7 +11,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("The list of connections", Label("listing"), func() {
+var _ = Describe("The list of connections", Label("listing"), stage.Needs(stage.Listing), func() {
 	It("shows 5,000 sockets that never finish a handshake until they idle out, while others are served", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/16", "10.2.0.0/24"),
 			stage.Broker("connections.max.idle.ms=8000", "socket.listen.backlog.size=4096"))

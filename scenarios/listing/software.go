@@ -24,7 +24,7 @@ func apiVersions(version int16, name, softwareVersion string) *kmsg.ApiVersionsR
 	return req
 }
 
-var _ = Describe("The software column of the list", Label("listing"), func() {
+var _ = Describe("The software column of the list", Label("listing"), stage.Needs(stage.Listing), func() {
 	const invalidRequest = 42
 
 	It("shows only names that KIP-511 allows, and a bad one costs an answer, not the connection", func(ctx SpecContext) {

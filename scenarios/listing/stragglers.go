@@ -11,7 +11,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("The listener filter", Label("listing"), func() {
+var _ = Describe("The listener filter", Label("listing"), stage.Needs(stage.Listing), func() {
 	It("finds the 3 stragglers on the listener that is to be retired among 1,000 clients", func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/24", "10.2.0.0/24", "fd00:1::/64"),
 			stage.Broker("socket.listen.backlog.size=4096"))

@@ -13,7 +13,7 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("Clients that are made anew for each question", Label("listing"), func() {
+var _ = Describe("Clients that are made anew for each question", Label("listing"), stage.Needs(stage.Listing), func() {
 	It("are counted one by one: 100 a second, how long they live and who keeps their TIME_WAIT", func(ctx SpecContext) {
 		const network, lasting = "10.1.0.0/16", 5 * time.Second
 		s := stage.New(ctx, stage.Subnet(network), stage.Broker("socket.listen.backlog.size=4096"))

@@ -43,7 +43,7 @@ func forged(trusted string) (certificate, key string) {
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
 }
 
-var _ = Describe("Good clients", Label("listing"), func() {
+var _ = Describe("Good clients", Label("listing"), stage.Needs(stage.Listing), func() {
 	It("are served and listed while others try an untrusted certificate again and again", func(ctx SpecContext) {
 		const lasting = 5 * time.Second
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/24", "10.9.0.0/16"), stage.Broker("socket.listen.backlog.size=4096"))

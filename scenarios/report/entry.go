@@ -117,13 +117,14 @@ type Evidence struct {
 	Lab    string // the lab that was left standing; empty: none
 }
 
-// Lack says what the machine of a skipped spec does not have.
+// Lack says what kind of thing a skipped spec would have needed.
 type Lack string
 
-// What a machine can lack.
+// What can be lacking.
 const (
 	LackPrivileges Lack = "privileges" // root, or a capability
 	LackKernel     Lack = "kernel"     // a feature of the kernel
+	LackTarget     Lack = "target"     // something that the product which the specs run against does not have
 )
 
 // Entry is what a spec can attach: [Figure], [Latency], [Timeline], [Table], [Evidence] or [Lack].

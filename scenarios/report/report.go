@@ -30,6 +30,7 @@ type Report struct {
 	Seconds   float64   `json:"seconds"`
 	Seed      int64     `json:"seed"`
 	Filter    string    `json:"labelFilter,omitempty"`
+	Target    string    `json:"target,omitempty"`   // the product that the specs ran against, as people call it
 	Problems  []string  `json:"problems,omitempty"` // of the run as a whole
 	Host      Host      `json:"host"`
 	Totals    Totals    `json:"totals"`
@@ -88,7 +89,7 @@ type Spec struct {
 	Location  string     `json:"location,omitempty"`
 	Output    string     `json:"output,omitempty"`
 	Attempts  int        `json:"attempts,omitempty"` // how often it was tried, where a run repeats its specs
-	Lacks     Lack       `json:"lacks,omitempty"`    // what the machine does not have, of a skipped spec
+	Lacks     Lack       `json:"lacks,omitempty"`    // what kind of thing was not there, of a skipped spec
 	Folder    string     `json:"folder,omitempty"`   // what was saved of a failed spec, relative to the report
 	Lab       string     `json:"lab,omitempty"`      // the lab of a failed spec that was left standing
 	Figures   []Figure   `json:"figures,omitempty"`

@@ -41,6 +41,8 @@ type Options struct {
 	Shard Shard
 	// Repeat is how often each promise is tried, until it breaks; 0: once.
 	Repeat int
+	// Target is the product that specs run against; the zero value: brokerlab's own broker.
+	Target stage.Product
 	// Folder is where failed specs save what is known of them; empty: nowhere.
 	Folder string
 	// Keep leaves the lab of a failed spec standing.
@@ -86,15 +88,15 @@ func (t *verdict) Fail() { t.failed = true }
 // run; specs that fail are in the report. An interrupt of the process ends the spec that runs, which cleans up, and the run.
 func Run(o Options) (*report.Report, error) {
 	suite, reporter := ginkgo.GinkgoConfiguration()
+	if err := o.tellStage(); err != nil { // before the specs' tree is built: how long they may take is in it
+		return nil, err
+	}
 	if err := o.choose(&suite); err != nil {
 		return nil, err
 	}
 	suite.MustPassRepeatedly = o.Repeat
 	if suite.RandomSeed = o.Seed; o.Seed == 0 {
 		suite.RandomSeed = time.Now().Unix()
-	}
-	if err := o.tellStage(); err != nil {
-		return nil, err
 	}
 	reporter.NoColor, reporter.Succinct = true, true
 	total := count(ginkgo.PreviewSpecs(runName, suite, reporter))
@@ -103,6 +105,7 @@ func Run(o Options) (*report.Report, error) {
 	}
 	p := &progress{out: o.Out, total: total, heartbeat: o.Heartbeat, live: o.Live}
 	gomega.RegisterFailHandler(ginkgo.Fail)
+	ginkgo.BeforeEach(stage.SkipForTarget)
 	ginkgo.ReportBeforeEach(p.begin)
 	ginkgo.ReportAfterEach(p.end)
 	var run types.Report
@@ -112,13 +115,14 @@ func Run(o Options) (*report.Report, error) {
 	ginkgo.RunSpecs(&t, runName, suite, reporter)
 	p.stop()
 	r := report.New(runName, run)
+	r.Target = o.Target.Title()
 	r.Succeeded = r.Succeeded && !t.failed
 	return r, nil
 }
 
 // tellStage sets the environment variables that the stage reads.
 func (o *Options) tellStage() error {
-	set := map[string]string{}
+	set := map[string]string{stage.TargetVariable: o.Target.String()}
 	if o.Scale != 0 {
 		set[stage.ScaleVariable] = strconv.FormatFloat(o.Scale, 'g', -1, 64)
 	}
@@ -215,6 +219,7 @@ type Promise struct {
 	Suite  string   `json:"suite"`
 	Name   string   `json:"name"`
 	Labels []string `json:"labels"`
+	Skips  string   `json:"skips,omitempty"` // why it is skipped against the target
 }
 
 // List lists the promises that o chooses, by suite and name.
@@ -227,7 +232,7 @@ func List(o Options) ([]Promise, error) {
 	var promises []Promise
 	for i := range all.SpecReports {
 		if s := &all.SpecReports[i]; chosen(s) {
-			promises = append(promises, Promise{report.SuiteOf(s), s.FullText(), s.Labels()})
+			promises = append(promises, Promise{report.SuiteOf(s), s.FullText(), s.Labels(), o.Target.Lacks(s.Labels())})
 		}
 	}
 	slices.SortFunc(promises, func(a, b Promise) int {
@@ -419,7 +424,8 @@ var ErrNothingTried = errors.New("every promise was skipped")
 // kernel.
 var ErrKernelLacks = errors.New("this kernel lacks what they need")
 
-// Verdict is nil for a report in which at least one promise was kept and none was broken, nor skipped because of the kernel.
+// Verdict is nil for a report in which at least one promise was kept and none was broken, nor skipped because of the kernel. What the
+// target cannot do by its nature is no fault of the run: such promises may be skipped.
 func Verdict(r *report.Report) error {
 	switch {
 	case slices.ContainsFunc(r.Problems, func(p string) bool { return strings.HasPrefix(p, "Interrupted") }):

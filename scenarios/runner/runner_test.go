@@ -3,6 +3,8 @@ package runner_test
 import (
 	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/brokerlab/brokerlab/scenarios/report"
 	"github.com/brokerlab/brokerlab/scenarios/runner"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
 // wheels counts the attempts at a promise.
@@ -31,6 +34,7 @@ var _ = Describe("A toy", Label("toys"), func() {
 	})
 	It("cannot be tried", func() { Skip("no batteries") })
 	It("costs a lot", Label("dear"), func() {})
+	It("lists who plays with it", stage.Needs(stage.Listing, stage.MaxSSL), func() { Fail("it was tried") })
 })
 
 var _ = Describe("A tool", Label("tools"), func() {
@@ -43,8 +47,14 @@ func TestARunTellsOfEachPromiseAndReportsAll(t *testing.T) {
 	g.Expect(runner.Suites()).To(Equal([]string{"tools", "toys"}))
 	promises, err := runner.List(runner.Options{Suites: []string{"toys"}, LabelFilter: "!dear"})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(promises).To(HaveLen(4))
+	g.Expect(promises).To(HaveLen(5))
 	g.Expect(promises[0]).To(HaveField("Name", "A toy breaks"))
+	g.Expect(promises).To(HaveEach(HaveField("Skips", "")))
+	kafka := stage.Product{Kafka: "4.4.0"}
+	const why = "Apache Kafka 4.4.0 has no list of connections (KIP-1329), and no max.ssl.connections (KIP-1015)"
+	promises, err = runner.List(runner.Options{Suites: []string{"toys"}, LabelFilter: "needs: containsAny listing", Target: kafka})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(promises).To(ConsistOf(HaveField("Skips", why)))
 
 	for _, wrong := range []runner.Options{{Suites: []string{"games"}}, {LabelFilter: "(("}, {LabelFilter: "nothing"}} {
 		_, err = runner.Run(wrong)
@@ -65,15 +75,25 @@ func TestARunTellsOfEachPromiseAndReportsAll(t *testing.T) {
 	g.Expect(err).To(MatchError("shard 2/2 is empty: there are 1 promises"))
 
 	var out bytes.Buffer
+	t.Setenv(stage.TargetVariable, "") // the run sets it, and the test sets it back
 	r, err := runner.Run(runner.Options{
-		Suites: []string{"toys"}, LabelFilter: "!dear", Seed: 7, Out: &out, Heartbeat: 20 * time.Millisecond, Repeat: 3,
+		Suites: []string{"toys"}, LabelFilter: "!dear", Seed: 7, Out: &out, Heartbeat: 20 * time.Millisecond, Repeat: 3, Target: kafka,
 	})
 	RegisterTestingT(t) // the run took gomega's fail handler
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(r.Totals).To(Equal(report.Totals{Specs: 4, Passed: 2, Failed: 1, Skipped: 1}))
-	g.Expect(r).To(And(HaveField("Succeeded", false), HaveField("Seed", int64(7))))
+	g.Expect(r.Totals).To(Equal(report.Totals{Specs: 5, Passed: 2, Failed: 1, Skipped: 2}))
+	g.Expect(r).To(And(HaveField("Succeeded", false), HaveField("Seed", int64(7)), HaveField("Target", "Apache Kafka 4.4.0")))
 	g.Expect(r.Specs).To(HaveEach(HaveField("Suite", "toys")))
-	g.Expect(runner.Verdict(r)).To(MatchError("1 of 4 promises broken"))
+	g.Expect(runner.Verdict(r)).To(MatchError("1 of 5 promises broken"))
+	g.Expect(r.Specs).To(ContainElement(And(HaveField("Name", "A toy lists who plays with it"), HaveField("State", report.Skipped),
+		HaveField("Lacks", report.LackTarget), HaveField("Message", why))))
+	folder := t.TempDir()
+	g.Expect(r.Write(folder)).To(Succeed())
+	for _, name := range []string{report.HTMLFile, report.JSONFile, report.JUnitFile} {
+		text, unread := os.ReadFile(filepath.Join(folder, name))
+		g.Expect(unread).NotTo(HaveOccurred())
+		g.Expect(string(text)).To(ContainSubstring(why), name)
+	}
 	for i := range r.Specs {
 		switch s := &r.Specs[i]; s.Name {
 		case "A toy keeps its promise":
@@ -86,7 +106,7 @@ func TestARunTellsOfEachPromiseAndReportsAll(t *testing.T) {
 	g.Expect(wheels).To(Equal(3))
 	for _, line := range []string{
 		"] toys: A toy keeps its promise", "✓ [", "] toys: A toy breaks", "✗ [", "to equal", "] toys: A toy cannot be tried", "– [", "skipped: no batteries",
-		"… A toy takes its time", "[4/4] ",
+		"… A toy takes its time", "[5/5] ", "skipped: Apache Kafka 4.4.0 has no list",
 	} {
 		g.Expect(out.String()).To(ContainSubstring(line))
 	}
@@ -107,6 +127,10 @@ func TestTheVerdictOfARunInWhichNothingCouldBeTriedIsAnErrorOfItsOwn(t *testing.
 	g.Expect(runner.Verdict(r)).To(MatchError("1 of 2 promises broken"), "what is broken counts more")
 	g.Expect(runner.Verdict(&report.Report{Problems: []string{"Interrupted by User"}})).To(MatchError(runner.ErrInterrupted))
 	g.Expect(runner.Verdict(&report.Report{Succeeded: true, Totals: report.Totals{Specs: 2, Passed: 1, Skipped: 1}})).To(Succeed())
+	target := []report.Spec{{State: report.Skipped, Lacks: report.LackTarget, Message: "has no list"}, {State: report.Passed}}
+	g.Expect(runner.Verdict(&report.Report{Succeeded: true, Totals: report.Totals{Specs: 2, Passed: 1, Skipped: 1}, Specs: target})).To(Succeed(),
+		"what a target has not is no fault")
+	g.Expect(runner.Verdict(&report.Report{Succeeded: true, Totals: report.Totals{Specs: 1, Skipped: 1}, Specs: target[:1]})).To(MatchError(runner.ErrNothingTried))
 }
 
 func TestAShardIsAPartOfAWhole(t *testing.T) {

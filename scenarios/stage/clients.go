@@ -112,6 +112,7 @@ func (s *Stage) CreateTopic(ctx context.Context, name string, partitions int32) 
 	answer, err := s.kadm.CreateTopic(ctx, partitions, 1, nil, name)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(answer.Err).NotTo(HaveOccurred())
+	s.settleTopic(ctx, name, partitions)
 }
 
 // EndOffset is the offset of the next record of a partition.

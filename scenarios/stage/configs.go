@@ -56,8 +56,14 @@ func (s *Stage) alter(ctx context.Context, changes []kmsg.IncrementalAlterConfig
 	resp, err := req.RequestWith(ctx, s.client)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(resp.Resources).To(HaveLen(1))
+	if resp.Resources[0].ErrorCode == 0 {
+		s.settle(ctx, "what was altered", func() bool { return s.hasConfigs(ctx, changes) })
+	}
 	return Refusal{Code: resp.Resources[0].ErrorCode, Text: textOf(resp.Resources[0].ErrorMessage)}
 }
+
+// connectionRate is the quota of an address.
+const connectionRate = "connection_creation_rate"
 
 // EachIP is what [Stage.SetIPRate] takes for all addresses that have no rate of their own.
 const EachIP = ""
@@ -75,11 +81,35 @@ func (s *Stage) SetIPRate(ctx context.Context, address string, rate float64) {
 	}
 	entry.Entity = append(entry.Entity, entity)
 	op := kmsg.NewAlterClientQuotasRequestEntryOp()
-	op.Key, op.Value, op.Remove = "connection_creation_rate", rate, rate < 0
+	op.Key, op.Value, op.Remove = connectionRate, rate, rate < 0
 	entry.Ops = append(entry.Ops, op)
 	req.Entries = append(req.Entries, entry)
 	resp, err := req.RequestWith(ctx, s.client)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(resp.Entries).To(HaveLen(1))
 	Expect(resp.Entries[0].ErrorCode).To(BeZero(), textOf(resp.Entries[0].ErrorMessage))
+	s.settleQuotas(ctx, func() bool { return s.hasIPRate(ctx, entity.Name, rate) })
+}
+
+// hasIPRate tells whether the broker says that an address (nil: all that have no rate of their own) has just this rate; negative: none.
+func (s *Stage) hasIPRate(ctx context.Context, address *string, rate float64) bool {
+	GinkgoHelper()
+	req := kmsg.NewPtrDescribeClientQuotasRequest()
+	component := kmsg.NewDescribeClientQuotasRequestComponent()
+	component.EntityType, component.MatchType, component.Match = "ip", kmsg.QuotasMatchTypeExact, address
+	if address == nil {
+		component.MatchType = kmsg.QuotasMatchTypeDefault
+	}
+	req.Components, req.Strict = append(req.Components, component), true
+	resp, err := req.RequestWith(ctx, s.client)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(resp.ErrorCode).To(BeZero(), textOf(resp.ErrorMessage))
+	for i := range resp.Entries {
+		for _, v := range resp.Entries[i].Values {
+			if v.Key == connectionRate {
+				return v.Value == rate
+			}
+		}
+	}
+	return rate < 0
 }

@@ -41,7 +41,7 @@ const (
 	specFile        = "spec.txt"
 	logFile         = "broker.log"
 	propertiesFile  = "server.properties"
-	connectionsFile = "connections.json" // DescribeConnections, the stage's own included
+	connectionsFile = "connections.json" // DescribeConnections, or what is known from outside; the stage's own included
 	kernelFile      = "kernel.json"      // DescribeKernel
 	socketsFile     = "sockets.txt"      // the socket table of the broker's namespace, which answers also while the broker does not
 	clientsFile     = "clients.json"     // the fleets' records
@@ -109,9 +109,14 @@ func (s *Stage) save(folder string) error {
 	asJSON(clientsFile, clients, nil)
 	if s.admin != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), evidenceTime)
-		rows, unlisted := s.admin.DescribeConnections(ctx, admin.DescribeFilter{})
-		asJSON(connectionsFile, rows, unlisted)
-		kernel, uncounted := s.admin.DescribeKernel(ctx, admin.KernelFilter{Sources: true})
+		if s.outside != nil {
+			rows, unlisted := s.taken(ctx)
+			asJSON(connectionsFile, rows, unlisted)
+		} else {
+			rows, unlisted := s.admin.DescribeConnections(ctx, admin.DescribeFilter{})
+			asJSON(connectionsFile, rows, unlisted)
+		}
+		kernel, uncounted := s.tryKernel(ctx, admin.KernelFilter{Sources: true})
 		asJSON(kernelFile, kernel, uncounted)
 		cancel()
 	}

@@ -22,10 +22,9 @@ import (
 // pid is the broker's process.
 func (s *Stage) pid(ctx context.Context) int {
 	GinkgoHelper()
-	status, err := s.node.Status(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(status.PID).To(BeNumerically(">", 0), "the broker does not run: %s %s", status.State, status.Reason)
-	return status.PID
+	pid, err := s.running(ctx)
+	Expect(err).NotTo(HaveOccurred(), "the broker does not run")
+	return pid
 }
 
 // Freeze stops the broker's process in the middle of what it does (SIGSTOP), so that nothing is accepted or answered,
@@ -35,7 +34,7 @@ func (s *Stage) Freeze(ctx context.Context) (thaw func()) {
 	pid := s.pid(ctx)
 	s.frozen.Store(true)
 	Expect(unix.Kill(pid, unix.SIGSTOP)).To(Succeed())
-	Eventually(func() []string { return running(pid) }).WithContext(ctx).Should(BeEmpty(), "each thread stops when it next can")
+	Eventually(func() []string { return busy(pid) }).WithContext(ctx).Should(BeEmpty(), "each thread stops when it next can")
 	thaw = sync.OnceFunc(func() {
 		Expect(unix.Kill(pid, unix.SIGCONT)).To(Succeed())
 		s.frozen.Store(false)
@@ -44,8 +43,8 @@ func (s *Stage) Freeze(ctx context.Context) (thaw func()) {
 	return thaw
 }
 
-// running are the states of those threads of a process that are not stopped.
-func running(pid int) []string {
+// busy are the states of those threads of a process that are not stopped.
+func busy(pid int) []string {
 	GinkgoHelper()
 	var states []string
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
@@ -64,9 +63,15 @@ func running(pid int) []string {
 	return states
 }
 
-// BrokerFiles is how many file descriptors the broker's process has open.
+// BrokerFiles is how many file descriptors the broker's process has open; of a target whose log files come and go by themselves, how
+// many sockets.
 func (s *Stage) BrokerFiles(ctx context.Context) int {
 	GinkgoHelper()
+	if s.outside != nil {
+		sockets, err := filesOf(s.pid(ctx))
+		Expect(err).NotTo(HaveOccurred())
+		return len(sockets)
+	}
 	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.pid(ctx)))
 	Expect(err).NotTo(HaveOccurred())
 	return len(names)

@@ -15,9 +15,12 @@ import (
 
 // Reconcile compares the broker's list of connections with the kernel's count, listener by listener, the stage's own
 // connections included. A difference without a name is looked at again, and only what is still there is kept. Where the
-// kernel does not count at all there is nothing to compare: no result.
+// kernel does not count at all, or the target keeps no list, there is nothing to compare: no result.
 func (s *Stage) Reconcile(ctx context.Context) []reconcile.Result {
 	GinkgoHelper()
+	if s.outside != nil {
+		return nil
+	}
 	const readings = 2
 	brokers, err := reconcile.Cluster(ctx, s.admin, readings, 0)
 	Expect(err).NotTo(HaveOccurred())

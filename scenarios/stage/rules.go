@@ -80,6 +80,9 @@ func (s *Stage) Create(ctx context.Context, rules ...acl.Binding) []Refusal {
 	all := make([]Refusal, len(rules))
 	for i := range resp.Results {
 		all[i] = Refusal{Code: resp.Results[i].ErrorCode, Text: textOf(resp.Results[i].ErrorMessage)}
+		if all[i].Code == 0 {
+			s.settle(ctx, "the rule", func() bool { return s.hasRule(ctx, rules[i]) })
+		}
 	}
 	return all
 }
@@ -122,6 +125,7 @@ func (s *Stage) Revoke(ctx context.Context, rules ...string) {
 	for i := range resp.Results {
 		Expect(resp.Results[i].ErrorCode).To(BeZero(), "remove: %s", rules[i])
 		Expect(resp.Results[i].MatchingACLs).To(HaveLen(1), "remove: %s", rules[i])
+		s.settle(ctx, "the removal", func() bool { return !s.hasRule(ctx, Rule(rules[i])) })
 	}
 }
 
@@ -137,6 +141,7 @@ func (s *Stage) RevokeAll(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(resp.Results).To(HaveLen(1))
 	Expect(resp.Results[0].ErrorCode).To(BeZero())
+	s.settle(ctx, "the removal", func() bool { return !s.hasAnyRule(ctx) })
 }
 
 // Ask sends one request as the stage's own client, who is a super user under [Authorizer].

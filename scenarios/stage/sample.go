@@ -7,7 +7,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 
-	"github.com/brokerlab/brokerlab/broker/admin"
 	"github.com/brokerlab/brokerlab/scenarios/report"
 )
 
@@ -30,9 +29,13 @@ func (s *Stage) sample() {
 		broker:  report.Series{Name: "broker", Source: "its table"},
 		kernel:  report.Series{Name: "kernel"},
 	}
+	every := sampleEvery
+	if s.outside != nil {
+		t.broker.Source, every = "its process's files", 3*sampleEvery // which take longer to read
+	}
 	var sampling sync.WaitGroup
 	sampling.Go(func() {
-		tick := time.NewTicker(sampleEvery)
+		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
 			select {
@@ -56,23 +59,23 @@ func (t *timeline) take(ctx context.Context, s *Stage) {
 	if s.frozen.Load() {
 		return
 	}
-	answers, err := s.admin.DescribeKernel(ctx, admin.KernelFilter{})
-	if err != nil || len(answers) != 1 {
+	k, err := s.TryKernel(ctx)
+	if err != nil {
 		return
 	}
 	at := time.Since(t.begin)
 	point := func(v int64) report.Point { return report.Point{At: at, Value: float64(v)} }
 	listed := int64(0)
-	for i := range answers[0].Ports {
-		if b := answers[0].Ports[i].Broker; b != nil {
+	for i := range k.Ports {
+		if b := k.Ports[i].Broker; b != nil {
 			listed += b.Listed
 		}
 	}
 	t.clients.Points = append(t.clients.Points, point(s.up()))
 	t.broker.Points = append(t.broker.Points, point(listed))
-	if answers[0].Exactness != "unavailable" {
-		t.kernel.Source = answers[0].Mode + ", " + answers[0].Exactness
-		t.kernel.Points = append(t.kernel.Points, point(answers[0].Group.Established))
+	if k.Exactness != "unavailable" {
+		t.kernel.Source = k.Mode + ", " + k.Exactness
+		t.kernel.Points = append(t.kernel.Points, point(k.Group.Established))
 	}
 }
 

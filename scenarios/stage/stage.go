@@ -79,6 +79,7 @@ type Stage struct {
 	kadm    *kadm.Client
 	frozen  atomic.Bool // nobody answers
 	capture *capture    // nil unless packets are recorded
+	outside *outside    // nil: the broker itself tells
 
 	saved  sync.Once // what is known of a failed spec
 	folder string    // where that is, below the report's folder
@@ -98,6 +99,9 @@ func New(ctx SpecContext, options ...Option) *Stage {
 	if err := netlab.Privileges(); err != nil {
 		skip(report.LackPrivileges, err.Error())
 	}
+	if err := Target().Find(); err != nil {
+		skip(report.LackTarget, err.Error())
+	}
 	before := lookAround()
 	s := &Stage{subnets: map[string]*Network{}, secrets: map[string]string{}}
 	DeferCleanup(func() {
@@ -114,17 +118,38 @@ func New(ctx SpecContext, options ...Option) *Stage {
 	}
 	s.raise(ctx, &p)
 	s.record()
+	if Target().IsKafka() {
+		s.watchFromOutside(ctx)
+	}
 	s.connect(ctx)
 	s.sample()
 	DeferCleanup(s.evidence)
 	return s
 }
 
+// node is the broker. A JVM is told to start fast, unless the environment tells it otherwise: a spec has it for seconds.
+func (p *plan) node() topology.FileNode {
+	n := Target().Node(p.config, p.listeners)
+	if !Target().IsKafka() {
+		return n
+	}
+	n.Env = map[string]topology.Text{}
+	for name, options := range map[string]topology.Text{
+		"KAFKA_HEAP_OPTS":            "-Xms256m -Xmx1g",
+		"KAFKA_JVM_PERFORMANCE_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:-UsePerfData -Djava.awt.headless=true",
+	} {
+		if os.Getenv(name) == "" {
+			n.Env[name] = options
+		}
+	}
+	return n
+}
+
 // file is the lab file of p.
 func (p *plan) file(name string) *topology.File {
 	f := &topology.File{
 		Name:    name,
-		Nodes:   map[string]topology.FileNode{brokerNode: {Kind: topology.Broker, Config: p.config, Listeners: p.listeners}},
+		Nodes:   map[string]topology.FileNode{brokerNode: p.node()},
 		Subnets: map[string]topology.FileSubnet{opsName: {CIDR: topology.Strings{opsPrefix}}},
 	}
 	for i, prefix := range p.prefixes {

@@ -23,6 +23,9 @@ type Tester interface {
 // spec's time begins. Where BROKERLAB_REPORT_DIR names a folder, the report is written into it.
 func RunSuite(t Tester, name string) {
 	t.Helper()
+	if _, err := ParseTarget(os.Getenv(TargetVariable)); err != nil {
+		t.Fatalf("%s: %v", TargetVariable, err)
+	}
 	RegisterFailHandler(Fail)
 	release, err := Prepare(t.Context(), nil)
 	if err != nil {
@@ -36,8 +39,11 @@ func RunSuite(t Tester, name string) {
 	}
 	if folder := os.Getenv(ReportVariable); folder != "" {
 		ReportAfterSuite("write the report", func(r Report) {
-			Expect(report.New(name, r).Write(folder)).To(Succeed())
+			made := report.New(name, r)
+			made.Target = Target().Title()
+			Expect(made.Write(folder)).To(Succeed())
 		})
 	}
+	BeforeEach(SkipForTarget)
 	RunSpecs(t, name)
 }

@@ -20,13 +20,29 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/report"
 )
 
-// Connections is the broker's list (ListClientConnections) without the stage's own.
+// Connections is the broker's list (ListClientConnections) without the stage's own. Of a target that keeps no list it is the sockets
+// that its network threads look after, by listener, address and port alone.
 func (s *Stage) Connections(ctx context.Context) []admin.ClientConnection {
 	GinkgoHelper()
-	return s.ListWhere(ctx, admin.ListFilter{})
+	rows := s.everyConnection(ctx)
+	return slices.DeleteFunc(rows, func(r admin.ClientConnection) bool { return own(r.ClientAddress) })
 }
 
-// ListWhere is [Stage.Connections] with filters.
+// everyConnection is [Stage.Connections] with the stage's own.
+func (s *Stage) everyConnection(ctx context.Context) []admin.ClientConnection {
+	GinkgoHelper()
+	var rows []admin.ClientConnection
+	var err error
+	if s.outside != nil {
+		rows, err = s.listFromOutside(ctx)
+	} else {
+		rows, err = s.admin.ListClientConnections(ctx, admin.ListFilter{})
+	}
+	Expect(err).NotTo(HaveOccurred())
+	return rows
+}
+
+// ListWhere is the broker's list with filters. A spec that filters needs [Listing].
 func (s *Stage) ListWhere(ctx context.Context, f admin.ListFilter) []admin.ClientConnection {
 	GinkgoHelper()
 	rows, err := s.admin.ListClientConnections(ctx, f)
@@ -34,7 +50,7 @@ func (s *Stage) ListWhere(ctx context.Context, f admin.ListFilter) []admin.Clien
 	return slices.DeleteFunc(rows, func(r admin.ClientConnection) bool { return own(r.ClientAddress) })
 }
 
-// Describe is the broker's rich list (DescribeConnections) without the stage's own connections.
+// Describe is the broker's rich list (DescribeConnections) without the stage's own connections. A spec that asks for it needs [Listing].
 func (s *Stage) Describe(ctx context.Context, f admin.DescribeFilter) []admin.Connection {
 	GinkgoHelper()
 	rows, err := s.admin.DescribeConnections(ctx, f)
@@ -58,13 +74,13 @@ func own(address string) bool {
 }
 
 // Kernel is what the kernel counted for the broker, and what the broker counted at that moment. The stage's own connections
-// are among them.
+// are among them. Where the target cannot be asked, the kernel counts for this process, and of the broker's own side only Listed and
+// Held are known.
 func (s *Stage) Kernel(ctx context.Context) *protocol.DescribeKernelResponse {
 	GinkgoHelper()
-	answers, err := s.admin.DescribeKernel(ctx, admin.KernelFilter{Sources: true})
+	k, err := s.tryKernel(ctx, admin.KernelFilter{Sources: true})
 	Expect(err).NotTo(HaveOccurred())
-	Expect(answers).To(HaveLen(1))
-	return answers[0]
+	return k
 }
 
 // errNoAnswer is returned for a broker that does not answer.
@@ -72,7 +88,14 @@ var errNoAnswer = errors.New("the broker did not answer")
 
 // TryKernel is [Stage.Kernel], without the addresses of clients, for what looks while a broker may be down.
 func (s *Stage) TryKernel(ctx context.Context) (*protocol.DescribeKernelResponse, error) {
-	answers, err := s.admin.DescribeKernel(ctx, admin.KernelFilter{})
+	return s.tryKernel(ctx, admin.KernelFilter{})
+}
+
+func (s *Stage) tryKernel(ctx context.Context, f admin.KernelFilter) (*protocol.DescribeKernelResponse, error) {
+	if s.outside != nil {
+		return s.kernelFromOutside(ctx)
+	}
+	answers, err := s.admin.DescribeKernel(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -138,11 +161,10 @@ func CountByClient(records []fleet.Record) map[netip.Addr]int64 {
 // Own is how many of the stage's own connections are at a listener.
 func (s *Stage) Own(ctx context.Context, listener string) int64 {
 	GinkgoHelper()
-	rows, err := s.admin.ListClientConnections(ctx, admin.ListFilter{Listener: &listener})
-	Expect(err).NotTo(HaveOccurred())
+	rows := s.everyConnection(ctx)
 	n := int64(0)
 	for i := range rows {
-		if own(rows[i].ClientAddress) {
+		if own(rows[i].ClientAddress) && strings.EqualFold(rows[i].ListenerName, listener) {
 			n++
 		}
 	}
@@ -152,8 +174,7 @@ func (s *Stage) Own(ctx context.Context, listener string) int64 {
 // OwnAddresses are the addresses that the stage asks from, as the broker sees them.
 func (s *Stage) OwnAddresses(ctx context.Context) []string {
 	GinkgoHelper()
-	rows, err := s.admin.ListClientConnections(ctx, admin.ListFilter{})
-	Expect(err).NotTo(HaveOccurred())
+	rows := s.everyConnection(ctx)
 	var all []string
 	for i := range rows {
 		if a := rows[i].ClientAddress; own(a) && !slices.Contains(all, a) {
@@ -163,7 +184,8 @@ func (s *Stage) OwnAddresses(ctx context.Context) []string {
 	return all
 }
 
-// Metrics is the broker's metrics: each series, with its labels as it prints them, and its value.
+// Metrics is the broker's metrics: each series, with its labels as it prints them, and its value. A spec that reads them needs
+// [Metrics], or asks [Has] before it does.
 func (s *Stage) Metrics(ctx context.Context) map[string]float64 {
 	GinkgoHelper()
 	transport := &http.Transport{DialContext: s.ops.Dialer(netip.Addr{}), DisableKeepAlives: true}

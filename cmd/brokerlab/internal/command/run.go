@@ -40,6 +40,7 @@ type runOptions struct {
 	repeat int
 	keep   bool
 	pcap   bool
+	target string
 }
 
 func newRun(env Env) *cobra.Command {
@@ -56,13 +57,20 @@ promise a folder below failed/: the broker's log and properties, its list of con
 each client saw, and with --pcap the broker's packets. With --keep the lab of a broken promise is left standing, to be looked
 into by lab exec and removed by lab down.
 
+With --target kafka the same promises are asked of Apache Kafka, in a node of its own in each lab; the kernel counts its connections as
+it does those of brokerlab's broker. A promise about something that Kafka does not have (a list of connections, pushed configurations,
+max.ssl.connections, metrics over HTTP) is skipped by name, with the reason, which --list shows too. A start of Kafka takes
+some seconds. Get it by "brokerlab kafka fetch".
+
 --repeat tries each promise again and again, until it breaks. --shard 1/4 to 4/4 are four parts of the whole, for four
-machines. Exit status: 0 every promise was kept, but for those that need root; 1 one was broken; 2 nothing could be run,
-or the run was interrupted; 3 none was broken, but some were skipped because this kernel lacks a feature.`,
+machines. Exit status: 0 every promise was kept, but for those that need root or what the target does not have; 1 one was
+broken; 2 nothing could be run, or the run was interrupted; 3 none was broken, but some were skipped because this kernel
+lacks a feature.`,
 		Example: `  sudo brokerlab run --report-dir report
   sudo brokerlab run listing --scale 0.1
   sudo brokerlab run listing --repeat 10 --keep
   sudo brokerlab run --shard 1/4 --report-dir report --pcap
+  sudo brokerlab run limits --target kafka --scale 0.5
   brokerlab run --list`,
 		RunE: func(c *cobra.Command, suites []string) error { return runSuites(c.Context(), env, suites, &o) },
 	}
@@ -72,6 +80,7 @@ or the run was interrupted; 3 none was broken, but some were skipped because thi
 	f.Int64Var(&o.seed, "seed", 0, "the order of specs and all that they draw; 0 takes the time")
 	f.Float64Var(&o.scale, "scale", 1, "multiply the number of clients by `F`")
 	f.BoolVar(&o.list, "list", false, "list the promises and run nothing")
+	f.StringVar(&o.target, "target", "broker", "the `PRODUCT` to hold to its promises: broker, kafka or kafka:VERSION, such as kafka:4.3.0")
 	f.StringVar(&o.shard, "shard", "", "run only one part of several, as `PART/OF`, such as 1/4")
 	f.IntVar(&o.repeat, "repeat", 1, "try each promise `N` times, until it breaks")
 	f.BoolVar(&o.keep, "keep", false, "leave the lab of a broken promise standing")
@@ -96,6 +105,9 @@ func (o *runOptions) runnerOptions(suites []string, out io.Writer) (runner.Optio
 		return options, errors.New("--pcap needs --report-dir, to save the packets in")
 	}
 	var err error
+	if options.Target, err = stage.ParseTarget(o.target); err != nil {
+		return options, fmt.Errorf("--target: %w", err)
+	}
 	if o.shard != "" {
 		options.Shard, err = runner.ParseShard(o.shard)
 	}
@@ -119,6 +131,9 @@ func runSuites(ctx context.Context, env Env, suites []string, o *runOptions) err
 	}
 	if len(promises) == 0 {
 		return &ExitError{Code: 2, Err: fmt.Errorf("no promise matches the filter %q", o.filter)}
+	}
+	if err := options.Target.Find(); err != nil {
+		return &ExitError{Code: 2, Err: fmt.Errorf("--target %s: %w", o.target, err)}
 	}
 	release, err := stage.Prepare(ctx, func() { _, _ = fmt.Fprintln(env.Stdout, "waiting for another run of scenarios on this machine") })
 	if err != nil {
@@ -159,7 +174,11 @@ func printPromises(w io.Writer, promises []runner.Promise) error {
 	}
 	var rows [][]string
 	for _, p := range promises {
-		for i, line := range strings.Split(fold(p.Name, summaryWidth-suiteWidth), "\n") {
+		name := p.Name
+		if p.Skips != "" {
+			name += " (skipped: " + p.Skips + ")"
+		}
+		for i, line := range strings.Split(fold(name, summaryWidth-suiteWidth), "\n") {
 			if i > 0 {
 				p.Suite = ""
 			}
@@ -186,6 +205,7 @@ func printSummary(w io.Writer, r *report.Report) error {
 	var text strings.Builder
 	addSuites(&text, r)
 	addFigures(&text, r)
+	addLacking(&text, r)
 	parts := []string{fmt.Sprintf("%d kept", r.Totals.Passed)}
 	if r.Totals.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d BROKEN", r.Totals.Failed))
@@ -233,6 +253,22 @@ func addSuites(text *strings.Builder, r *report.Report) {
 	}
 	text.WriteByte('\n')
 	columns(text, rows, 0)
+}
+
+// addLacking writes what the target does not have, and how many promises were skipped for that.
+func addLacking(text *strings.Builder, r *report.Report) {
+	skipped := map[string]int{}
+	for i := range r.Specs {
+		if s := &r.Specs[i]; s.State == report.Skipped && s.Lacks == report.LackTarget {
+			skipped[s.Message]++
+		}
+	}
+	if len(skipped) > 0 {
+		text.WriteString("\nSkipped against this target:\n")
+	}
+	for _, why := range slices.Sorted(maps.Keys(skipped)) {
+		text.WriteString("  " + shorten(fmt.Sprintf("%d: %s", skipped[why], why), summaryWidth-2) + "\n")
+	}
 }
 
 // addFigures writes what promises measured, each below its name.
