@@ -8,9 +8,10 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("A client that pushes again", Label("configpush"), func() {
+var _ = Describe("A client that pushes again", Label("configpush"), stage.Needs(stage.ConfigPush), func() {
 	It("replaces what it pushed, and is refused for a while when it goes on and on", func(ctx SpecContext) {
 		s := newGround(ctx, store)
 		f := in(ctx, s, one(s, "SASL_SSL", "alice", fleet.Config{Key: "linger.ms", Value: "5"}))

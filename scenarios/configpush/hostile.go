@@ -12,9 +12,10 @@ import (
 	"github.com/brokerlab/brokerlab/broker/configpush"
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
 	"github.com/brokerlab/brokerlab/scenarios/report"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("A push of hostile content", Label("configpush"), func() {
+var _ = Describe("A push of hostile content", Label("configpush"), stage.Needs(stage.ConfigPush), func() {
 	It("is kept, and shown so that it does no harm", func(ctx SpecContext) {
 		s := newGround(ctx, store)
 		hostile := []fleet.Config{

@@ -10,9 +10,10 @@ import (
 
 	"github.com/brokerlab/brokerlab/broker/configpush/push"
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("Configuration push that is off", Label("configpush"), func() {
+var _ = Describe("Configuration push that is off", Label("configpush"), stage.Needs(stage.ConfigPush), func() {
 	It("is not listed by a broker without a policy, and not used by clients that could", func(ctx SpecContext) {
 		s := newGround(ctx)
 		for _, p := range protocols() {

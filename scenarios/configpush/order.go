@@ -9,9 +9,10 @@ import (
 
 	"github.com/brokerlab/brokerlab/broker/configpush/push"
 	"github.com/brokerlab/brokerlab/scenarios/report"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("A client's first connection", Label("configpush"), func() {
+var _ = Describe("A client's first connection", Label("configpush"), stage.Needs(stage.ConfigPush), func() {
 	It("carries one push, after authentication and before any other request, over each protocol", func(ctx SpecContext) {
 		s := newGround(ctx, store)
 		for _, p := range protocols() {

@@ -9,9 +9,10 @@ import (
 
 	"github.com/brokerlab/brokerlab/broker/configpush"
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("client.config.max.bytes", Label("configpush"), func() {
+var _ = Describe("client.config.max.bytes", Label("configpush"), stage.Needs(stage.ConfigPush), func() {
 	It("counts bytes, not characters, to the last one, over each protocol and while it is altered", func(ctx SpecContext) {
 		const key = "ключ"
 		s := newGround(ctx, store)

@@ -7,9 +7,10 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
 )
 
-var _ = Describe("A push before authentication", Label("configpush"), func() {
+var _ = Describe("A push before authentication", Label("configpush"), stage.Needs(stage.ConfigPush), func() {
 	It("ends the connection, before the mechanism is chosen and after, and is not seen by the policy", func(ctx SpecContext) {
 		s := newGround(ctx, store)
 		for _, listener := range []string{"SASL_PLAINTEXT", "SASL_SSL"} {
