@@ -8,12 +8,16 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"github.com/brokerlab/brokerlab/netlab/kafkahome"
 )
 
 // What is said over the owner's socket: one request a connection, then any number of replies, the last with Done.
 type request struct {
 	Op   string `json:"op"`
 	Node string `json:"node,omitempty"`
+	// Kafka, for opRestart of a node of kind kafka: the release that is to run from now on.
+	Kafka *kafkahome.Home `json:"kafka,omitempty"`
 }
 
 // Operations of the owner.

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/brokerlab/brokerlab/netlab/kafkahome"
 	"github.com/brokerlab/brokerlab/netlab/netns"
 	"github.com/brokerlab/brokerlab/netlab/topology"
 )
@@ -88,9 +89,19 @@ func (n *Node) Kill(ctx context.Context) error { return n.operate(ctx, opKill) }
 // Restart is Stop and Start.
 func (n *Node) Restart(ctx context.Context) error { return n.operate(ctx, opRestart) }
 
+// RestartKafka is Restart of a node of kind kafka with another release, which runs from now on; the node's data stays. n
+// itself does not change: see [Node.Status]. A release that does not start is not taken back.
+func (n *Node) RestartKafka(ctx context.Context, kafka kafkahome.Home) error {
+	return n.call(ctx, request{Op: opRestart, Node: n.Name, Kafka: &kafka})
+}
+
 func (n *Node) operate(ctx context.Context, op string) error {
-	if _, err := n.lab.home.call(ctx, request{Op: op, Node: n.Name}, nil); err != nil {
-		return fmt.Errorf("%s %s: %w", op, n.Name, err)
+	return n.call(ctx, request{Op: op, Node: n.Name})
+}
+
+func (n *Node) call(ctx context.Context, r request) error {
+	if _, err := n.lab.home.call(ctx, r, nil); err != nil {
+		return fmt.Errorf("%s %s: %w", r.Op, n.Name, err)
 	}
 	return nil
 }
@@ -111,6 +122,9 @@ func (n *Node) Status(ctx context.Context) (NodeStatus, error) {
 
 // LogPath is the file with what the node's program printed, over all its starts.
 func (n *Node) LogPath() string { return n.lab.home.path("nodes", n.Name, "log") }
+
+// AllListeners are a broker's own listeners and those behind its exposed ports.
+func (n *Node) AllListeners() []topology.Listener { return allListeners(&n.Node) }
 
 // Port is the port of a broker's listener, by the listener's name.
 func (n *Node) Port(listener string) (uint16, error) {

@@ -491,6 +491,9 @@ func (l *Lab) PKCS12Properties(listener, user string) string {
 	return l.home.pkcs12Properties(listener, user)
 }
 
+// KernelSocket is the Unix socket at which the lab's owner tells what the kernel counts for its brokers, where it counts.
+func (l *Lab) KernelSocket() string { return l.home.path("kernel.sock") }
+
 // TLSFolder has ca.pem, node-NAME.pem and user-NAME.pem (key, certificate, CA), and ca.p12 and user-NAME.p12.
 func (l *Lab) TLSFolder() string { return l.home.path("tls") }
 

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/brokerlab/brokerlab/netlab/kafkahome"
 	"github.com/brokerlab/brokerlab/netlab/netns"
 	"github.com/brokerlab/brokerlab/netlab/topology"
 )
@@ -45,7 +46,7 @@ type Owner struct {
 type KernelRequest struct {
 	// Listener is the Unix socket that brokers are given as kernel.accounting=lab:PATH. The callee closes it.
 	Listener net.Listener
-	// Nodes are the brokers. Their namespaces stay open as long as the owner lives.
+	// Nodes are the brokers, Apache Kafka's too, which cannot ask at the listener. Their namespaces stay open as long as the owner lives.
 	Nodes []KernelNode
 	// Cgroup contains every process of the lab.
 	Cgroup string
@@ -55,6 +56,7 @@ type KernelRequest struct {
 // KernelNode is a broker and where its sockets are.
 type KernelNode struct {
 	Name        string
+	Kind        string // topology.Broker or topology.Kafka
 	Netns       *netns.Handle
 	NetnsCookie uint64
 	Ports       []uint16
@@ -266,7 +268,7 @@ func (o *Owner) startKernel(ctx context.Context, handles []*netns.Handle) (socke
 	var nodes []KernelNode
 	for i := range o.state.Lab.Nodes {
 		if n := &o.state.Lab.Nodes[i]; n.Serves() {
-			nodes = append(nodes, KernelNode{n.Name, handles[i], o.members[i].cookie, n.Ports})
+			nodes = append(nodes, KernelNode{n.Name, n.Kind, handles[i], o.members[i].cookie, n.Ports})
 		}
 	}
 	mode, stop, err := "off: this program does not count in the kernel", (func() error)(nil), error(nil)
@@ -362,7 +364,7 @@ func (o *Owner) do(ctx context.Context, r request, progress func(string)) error 
 	if r.Op == opUp {
 		return o.startNodes(ctx)
 	}
-	for _, p := range o.nodes {
+	for i, p := range o.nodes {
 		if p.node.Name != r.Node {
 			continue
 		}
@@ -375,6 +377,11 @@ func (o *Owner) do(ctx context.Context, r request, progress func(string)) error 
 			if err := p.stop(ctx); err != nil {
 				return err
 			}
+			if r.Kafka != nil {
+				if err := o.changeKafka(i, *r.Kafka); err != nil {
+					return err
+				}
+			}
 		case opStart:
 		default:
 			return fmt.Errorf("operation %q is not known to this version", r.Op)
@@ -385,6 +392,35 @@ func (o *Owner) do(ctx context.Context, r request, progress func(string)) error 
 		return p.ready(ctx)
 	}
 	return fmt.Errorf("lab %s has no node %q", o.home.name(), r.Node)
+}
+
+// changeKafka gives a node another release of Kafka, also for those who open the lab later.
+func (o *Owner) changeKafka(i int, kafka kafkahome.Home) error {
+	p := o.nodes[i]
+	if p.node.Kind != topology.Kafka {
+		return fmt.Errorf("node %s is of kind %s: only one of kind %s runs another version", p.node.Name, p.node.Kind, topology.Kafka)
+	}
+	kafka, err := kafkahome.At(kafka.Folder)
+	if err != nil {
+		return err
+	}
+	changed := *p.node
+	changed.Version, changed.Home = kafka.Version, kafka.Folder
+	next, err := kafkaKind{}.command(o.home, o.state, &changed)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	p.node.Version, p.node.Home = kafka.Version, kafka.Folder
+	err = o.home.writeState(o.state)
+	o.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	p.op.Lock()
+	defer p.op.Unlock()
+	p.program = next
+	return nil
 }
 
 // waitBuilt waits until the lab was built, and gives the error if it was not.

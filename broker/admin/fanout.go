@@ -72,6 +72,10 @@ func ask[R kmsg.Response](ctx context.Context, c *Client, b *kgo.Broker, req kms
 		return none, err
 	}
 	name := c.keys.Names()[req.Key()]
+	const firstOwn = 10001 // keys from here on are brokerlab's own
+	if !offered && req.Key() >= firstOwn {
+		return none, fmt.Errorf("%s (key %d) is %w: only brokerlab's brokers have it", name, req.Key(), ErrNotOffered)
+	}
 	if !offered {
 		return none, fmt.Errorf("%s (key %d) is %w", name, req.Key(), ErrNotOffered)
 	}

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -78,6 +79,19 @@ func fetchKafka(ctx context.Context, env Env, dir, version string) (kafkahome.Ho
 	p := newProgress(env.Stderr)
 	defer p.stop()
 	return kafkahome.Fetch(ctx, dir, version, p.set)
+}
+
+// haveKafka finds a version where versions are kept, or gets it there.
+func haveKafka(ctx context.Context, env Env, version string) (kafkahome.Home, error) {
+	h, err := kafkahome.Find(version)
+	if !errors.Is(err, kafkahome.ErrNotFetched) {
+		return h, err
+	}
+	dir, err := kafkahome.Dir()
+	if err != nil {
+		return kafkahome.Home{}, err
+	}
+	return fetchKafka(ctx, env, dir, version)
 }
 
 func newKafkaList(env Env) *cobra.Command {

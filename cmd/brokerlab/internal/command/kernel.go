@@ -36,6 +36,8 @@ dash.`,
 type kernelOptions struct {
 	ports    []uint
 	cluster  bootstrapOptions
+	lab      string
+	node     string
 	listener string
 	sources  int
 	format   format
@@ -47,7 +49,9 @@ func (o *kernelOptions) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.UintSliceVar(&o.ports, "port", nil, "a `port` of any program in this network namespace; may be repeated")
 	f.Lookup("port").DefValue = "" // none
-	f.StringVar(&o.listener, "listener", "", "only the listener of this `name` (with --bootstrap-server)")
+	f.StringVar(&o.listener, "listener", "", "only the listener of this `name` (not with --port)")
+	f.StringVar(&o.lab, "lab", "", "the brokers of a `lab` of this machine, also those that are Apache Kafka")
+	f.StringVar(&o.node, "node", "", "only the node of this `name` (with --lab)")
 	f.IntVar(&o.sources, "sources", 10, "how many source prefixes to print, the fullest first; 0 for all")
 	f.StringVar(&o.cluster.servers, "bootstrap-server", "", "`host:port` of one or more brokers, separated by commas; IPv6 in brackets")
 	f.StringVar(&o.cluster.config, "command-config", "", "a client.properties `file`: how to authenticate and encrypt")
@@ -57,18 +61,20 @@ func (o *kernelOptions) flags(c *cobra.Command) {
 func newKernelShow(env Env) *cobra.Command {
 	var o kernelOptions
 	c := &cobra.Command{
-		Use:   "show (--port N | --bootstrap-server HOST:PORT)",
-		Short: "Count the connections of a port or of a cluster once",
-		Long: `Count the connections of a port or of a cluster once: in all, TLS and plaintext by their first bytes, undecided ones,
+		Use:   "show (--port N | --bootstrap-server HOST:PORT | --lab LAB)",
+		Short: "Count the connections of a port, a cluster or a lab once",
+		Long: `Count the connections of a port, a cluster or a lab once: in all, TLS and plaintext by their first bytes, undecided ones,
 those that are served, by listener and by source prefix (/24 and /64).
 
 With --port this command attaches to the kernel for a moment and counts the connections that are there, of whatever
 program: a Kafka that runs already, too. What they sent before cannot be known any more, so those that have sent
 something are shown as unknown. The start-up gap is how many of them could not be counted. With --bootstrap-server the
-brokers are asked, who have counted since they started.`,
+brokers are asked, who have counted since they started. With --lab the lab's owner is asked, who has counted since the lab
+was built; the brokers may be Apache Kafka.`,
 		Example: `  brokerlab kernel show --port 9092
   brokerlab kernel show --port 9092 --port 9093 --format json
-  brokerlab kernel show --bootstrap-server broker1:9092 --command-config admin.properties`,
+  brokerlab kernel show --bootstrap-server broker1:9092 --command-config admin.properties
+  sudo brokerlab kernel show --lab kafka --node kafka1`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runKernelShow(c.Context(), env, &o) },
 	}
@@ -79,9 +85,9 @@ brokers are asked, who have counted since they started.`,
 func newKernelWatch(env Env) *cobra.Command {
 	var o kernelOptions
 	c := &cobra.Command{
-		Use:   "watch (--port N | --bootstrap-server HOST:PORT)",
-		Short: "Count the connections of a port or of a cluster again and again",
-		Long: `Count the connections of a port or of a cluster again and again, until interrupted or --count times. On a terminal the
+		Use:   "watch (--port N | --bootstrap-server HOST:PORT | --lab LAB)",
+		Short: "Count the connections of a port, a cluster or a lab again and again",
+		Long: `Count the connections of a port, a cluster or a lab again and again, until interrupted or --count times. On a terminal the
 picture is refreshed in place; elsewhere each listener is a line of key=value pairs, or with --format json each count a
 document on a line.`,
 		Example: `  brokerlab kernel watch --port 9092
@@ -99,6 +105,7 @@ document on a line.`,
 type kernelCounts struct {
 	Time       time.Time           `json:"time"`
 	Node       *int32              `json:"node,omitempty"`       // of the broker that was asked
+	Name       string              `json:"name,omitempty"`       // of the node of the lab that was asked about
 	StartUpGap *int64              `json:"startUpGap,omitempty"` // connections from before that could not be counted; absent where a broker was asked
 	Report     broker.KernelReport `json:"report"`
 	Prefixes   []prefixCount       `json:"prefixes"`
@@ -122,14 +129,20 @@ func (o *kernelOptions) begin(env Env) (*counting, error) {
 	switch {
 	case len(o.ports) > 0 && o.cluster.servers != "":
 		return nil, usage("--port and --bootstrap-server are two questions: ask one")
+	case o.lab != "" && (len(o.ports) > 0 || o.cluster.servers != ""):
+		return nil, usage("--lab and --port or --bootstrap-server are two questions: ask one")
+	case o.node != "" && o.lab == "":
+		return nil, usage("--node needs --lab")
+	case o.lab != "":
+		return o.beginLab()
 	case len(o.ports) > 0 && o.listener != "":
-		return nil, usage("--listener needs --bootstrap-server: a port does not know the names of its program's listeners")
+		return nil, usage("--listener needs --bootstrap-server or --lab: a port does not know the names of its program's listeners")
 	case len(o.ports) > 0:
 		return o.beginHere()
 	case o.cluster.servers != "":
 		return o.beginCluster(env)
 	}
-	return nil, usage("what to count: --port or --bootstrap-server")
+	return nil, usage("what to count: --port, --bootstrap-server or --lab")
 }
 
 func (o *kernelOptions) beginHere() (*counting, error) {

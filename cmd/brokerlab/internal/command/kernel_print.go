@@ -136,6 +136,9 @@ func printCounts(w io.Writer, counts []kernelCounts, most int) error {
 		if c.Node != nil {
 			source = fmt.Sprintf("broker %d: %s", *c.Node, source)
 		}
+		if c.Name != "" {
+			source = fmt.Sprintf("node %s: %s", c.Name, source)
+		}
 		text.WriteString(fold(source, helpWidth) + "\n")
 		addPorts(&text, &c.Report)
 		for j := range c.Report.Ports {
@@ -214,6 +217,9 @@ func printLines(w io.Writer, counts []kernelCounts) error {
 			text.WriteString("time=" + c.Time.UTC().Format(time.RFC3339))
 			if c.Node != nil {
 				fmt.Fprintf(&text, " node=%d", *c.Node)
+			}
+			if c.Name != "" {
+				fmt.Fprintf(&text, " node=%s", c.Name)
 			}
 			fmt.Fprintf(&text, " listener=%s port=%d total=%s tls=%s plaintext=%s undecided=%s unknown=%s served=%s most_served=%s "+
 				"opened=%s closed=%s queue=%s overflows=%s sources=%d source=%s exactness=%q\n",

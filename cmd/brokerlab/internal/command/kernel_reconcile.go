@@ -63,6 +63,9 @@ func runReconcile(ctx context.Context, env Env, o *reconcileOptions) error {
 		results, err = reconcile.Cluster(ctx, adm, o.reads, o.pause)
 		return err
 	})
+	if errors.Is(err, admin.ErrNotOffered) {
+		err = fmt.Errorf("%w\nApache Kafka has no list of its connections to compare with. What the kernel counts for it in a lab: brokerlab kernel show --lab LAB", err)
+	}
 	if err != nil {
 		return &ExitError{Code: 2, Err: err}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/brokerlab/brokerlab/netlab"
+	"github.com/brokerlab/brokerlab/netlab/kafkahome"
 )
 
 // nodeOperation is a command that does one thing to the program of one node.
@@ -46,6 +47,7 @@ func nodeOperations() []nodeOperation {
 
 func newNodeOperation(env Env, op nodeOperation) *cobra.Command {
 	var wait time.Duration
+	var other release
 	c := &cobra.Command{
 		Use:     op.verb + " [FILE|NAME] NODE",
 		Short:   op.short,
@@ -53,13 +55,41 @@ func newNodeOperation(env Env, op nodeOperation) *cobra.Command {
 		Example: "  sudo brokerlab lab " + op.verb + " quickstart broker1",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
+			if other.asked() {
+				kafka, err := other.get(c.Context(), env)
+				if err != nil {
+					return err
+				}
+				op.do = func(n *netlab.Node, ctx context.Context) error { return n.RestartKafka(ctx, kafka) }
+			}
 			ctx, cancel := context.WithTimeoutCause(c.Context(), wait, fmt.Errorf("not done within %v (--wait)", wait))
 			defer cancel()
 			return operate(ctx, env, op, args)
 		},
 	}
-	c.Flags().DurationVar(&wait, "wait", time.Minute, "how long it may take")
+	c.Flags().DurationVar(&wait, "wait", 3*time.Minute, "how long it may take")
+	if op.verb == "restart" {
+		c.Long += "\n\n--version and --home are for nodes of kind kafka, which run another release from then on and keep their data: restarted\n" +
+			"one after another, they make a rolling upgrade. A version that is missing is fetched with Maven."
+		c.Example += "\n  sudo brokerlab lab restart rolling kafka1 --version 4.4.0"
+		c.Flags().StringVar(&other.version, "version", "", "the `VERSION` of Kafka to run from now on")
+		c.Flags().StringVar(&other.home, "home", "", "a `FOLDER` with a release of Kafka to run from now on")
+		c.MarkFlagsMutuallyExclusive("version", "home")
+	}
 	return c
+}
+
+// release is the release of Kafka that somebody asks for, by its version or by where it is.
+type release struct{ version, home string }
+
+func (r release) asked() bool { return r != release{} }
+
+// get finds the release, or fetches it.
+func (r release) get(ctx context.Context, env Env) (kafkahome.Home, error) {
+	if r.home != "" {
+		return kafkahome.At(r.home)
+	}
+	return haveKafka(ctx, env, r.version)
 }
 
 func operate(ctx context.Context, env Env, op nodeOperation, args []string) error {

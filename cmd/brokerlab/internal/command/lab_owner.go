@@ -13,6 +13,7 @@ import (
 
 	"github.com/brokerlab/brokerlab/internal/kernelsource"
 	"github.com/brokerlab/brokerlab/netlab"
+	"github.com/brokerlab/brokerlab/netlab/topology"
 )
 
 // newLabOwner is the process behind each lab. Nobody calls it but lab up.
@@ -58,9 +59,43 @@ func countForLab(ctx context.Context, r netlab.KernelRequest) (mode string, stop
 	if err = errors.Join(err, client.Close()); err != nil {
 		return "", nil, errors.Join(err, stop())
 	}
+	ports, err := watchOthers(l.Addr().String(), r.Nodes)
+	if err != nil {
+		return "", nil, errors.Join(err, stop())
+	}
+	end := stop
+	stop = func() error { return errors.Join(ports.close(), end()) }
 	mode = report.Mode
 	if report.Why != "" {
 		mode += ": " + report.Why
 	}
 	return mode, stop, nil
+}
+
+// watched are the counts that nobody but the lab asks for.
+type watched []*kernelsource.Client
+
+// watchOthers has the ports of those brokers counted that do not ask for it themselves: Apache Kafka's.
+func watchOthers(socket string, nodes []netlab.KernelNode) (watched, error) {
+	var all watched
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Kind == topology.Broker {
+			continue
+		}
+		client, err := watchThere(socket, n.Netns.Path(), n.Ports)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("node %s: %w", n.Name, err), all.close())
+		}
+		all = append(all, client)
+	}
+	return all, nil
+}
+
+func (w watched) close() error {
+	var err error
+	for _, client := range w {
+		err = errors.Join(err, client.Close())
+	}
+	return err
 }

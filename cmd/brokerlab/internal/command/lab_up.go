@@ -29,13 +29,14 @@ func newLabUp(env Env) *cobra.Command {
 		Short: "Build the lab of a lab file and leave it running",
 		Long: `Build the lab of a lab file, wait until every listener of every node is open, create its topics and rules, print how to
 reach it, and leave it running. A lab that is up already is completed: nodes that do not run are started. If building fails, nothing is left.
+Versions of Apache Kafka that nodes run and this machine does not have are fetched first, with Maven.
 
 Exit status: 0 when the lab is up, 1 when it could not be built, 2 when the file is wrong.`,
 		Example: "  sudo brokerlab lab up examples/quickstart.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return labUp(c.Context(), env, args[0], o) },
 	}
-	c.Flags().DurationVar(&o.wait, "wait", time.Minute, "how long the lab may take until every listener is open")
+	c.Flags().DurationVar(&o.wait, "wait", 3*time.Minute, "how long the lab may take until every listener is open")
 	c.Flags().BoolVar(&o.noIPv6, "no-ipv6", false, "leave IPv6 out, as on a machine without it")
 	addFormat(c, &o.format)
 	return c
@@ -48,6 +49,15 @@ func labUp(ctx context.Context, env Env, file string, o labUpOptions) error {
 	}
 	if err != nil {
 		return &ExitError{Code: 2, Err: fmt.Errorf("lab file cannot be used:\n%w", err)}
+	}
+	for i := range topo.Nodes {
+		n := &topo.Nodes[i]
+		if n.Kind != topology.Kafka || n.Home != "" {
+			continue
+		}
+		if _, err = haveKafka(ctx, env, n.Version); err != nil {
+			return fmt.Errorf("node %s: %w", n.Name, err)
+		}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.wait, fmt.Errorf("not up within %v (--wait)", o.wait))
 	defer cancel()
