@@ -69,6 +69,8 @@ function connection (job) {
   if (job.protocol.startsWith('SASL')) {
     conf.sasl = { mechanism: job.mechanism.toLowerCase(), username: job.user, password: job.password }
   }
+  // kafkajs cannot read brackets: there is no use in trying as often as it would.
+  if (job.bootstrap.includes('[')) conf.retry = { retries: 1 }
   return new Kafka({ ...conf, ...job.settings })
 }
 
