@@ -28,7 +28,11 @@ func produce() through[*kmsg.ProduceRequest, *kmsg.ProduceResponse] {
 			leaders := false
 			for i := range resp.Topics {
 				for j := range resp.Topics[i].Partitions {
-					leaders = leaders || resp.Topics[i].Partitions[j].CurrentLeader.LeaderID == q.server.o.NodeID
+					p := &resp.Topics[i].Partitions[j]
+					leaders = leaders || p.CurrentLeader.LeaderID == q.server.o.NodeID
+					if p.ErrorCode == kerr.UnknownTopicOrPartition.Code || p.ErrorCode == kerr.UnknownTopicID.Code {
+						p.ErrorMessage = nil // the code says it all
+					}
 				}
 			}
 			resp.Brokers = nil

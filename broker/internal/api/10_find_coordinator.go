@@ -20,6 +20,7 @@ const (
 // Needs: DESCRIBE on GROUP or TRANSACTIONAL_ID; CLUSTER_ACTION on CLUSTER for a share group's key.
 // Differs from Kafka: nothing known.
 func findCoordinator() through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinatorResponse] {
+	const listFrom, sharesFrom = 4, 6
 	return through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinatorResponse]{
 		permit: func(q *call, req *kmsg.FindCoordinatorRequest) bool {
 			need := right{acl.Describe, acl.Group, ""}
@@ -28,12 +29,20 @@ func findCoordinator() through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinat
 			case coordinatorTransaction:
 				need.kind = acl.TransactionalID
 			case coordinatorShare:
-				return q.permit(req, cluster(acl.ClusterAction))
+				if req.Version >= sharesFrom {
+					return q.permit(req, cluster(acl.ClusterAction))
+				}
+				text := malformed
+				if req.Version >= listFrom {
+					text = ""
+				}
+				q.refuse(req, kerr.InvalidRequest, text)
+				return false
 			default: // whoever asks
 				q.refuse(req, kerr.InvalidRequest, malformed)
 				return false
 			}
-			if need.field = "CoordinatorKeys"; req.Version < 4 {
+			if need.field = "CoordinatorKeys"; req.Version < listFrom {
 				need.field = "CoordinatorKey"
 			}
 			return q.permit(req, need)
@@ -47,7 +56,7 @@ func findCoordinator() through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinat
 				}
 				*node, *host, *port = q.server.o.NodeID, at.Host, at.Port
 			}
-			if q.header.Version < 4 {
+			if q.header.Version < listFrom {
 				place(resp.ErrorCode, &resp.NodeID, &resp.Host, &resp.Port)
 				if resp.ErrorCode == 0 {
 					resp.ErrorMessage = nonEmpty("NONE")

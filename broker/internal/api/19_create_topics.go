@@ -1,6 +1,7 @@
 package api
 
 import (
+	"crypto/rand"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -34,6 +35,9 @@ func createTopics() through[*kmsg.CreateTopicsRequest, *kmsg.CreateTopicsRespons
 			for i := range resp.Topics {
 				t := &resp.Topics[i]
 				t.Configs = []kmsg.CreateTopicsResponseTopicConfig{} // Java's admin client does not take null
+				if t.ErrorCode == 0 && t.TopicID == [16]byte{} {     // of one that was only validated: nobody will know it again
+					_, _ = rand.Read(t.TopicID[:]) // never fails
+				}
 				switch {
 				case t.ErrorCode != 0 || req.Version < configsFrom:
 				case !q.mayQuietly(acl.DescribeConfigs, acl.Topic, t.Topic):
@@ -69,7 +73,7 @@ func (q *call) uniqueTopics(req *kmsg.CreateTopicsRequest) bool {
 		}
 		r := kmsg.NewCreateTopicsResponseTopic()
 		r.Topic, r.ErrorCode, r.ErrorMessage = t.Topic, kerr.InvalidRequest.Code, &why
-		r.NumPartitions, r.ReplicationFactor = -1, -1
+		r.NumPartitions, r.ReplicationFactor, r.Configs = -1, -1, []kmsg.CreateTopicsResponseTopicConfig{}
 		refused.Topics = append(refused.Topics, r)
 		count[t.Topic] = 0
 		return true

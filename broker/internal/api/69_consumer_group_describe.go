@@ -20,6 +20,9 @@ func consumerGroupDescribe() through[*kmsg.ConsumerGroupDescribeRequest, *kmsg.C
 		after: func(q *call, req *kmsg.ConsumerGroupDescribeRequest, resp *kmsg.ConsumerGroupDescribeResponse) {
 			for i := range resp.Groups {
 				g := &resp.Groups[i]
+				if g.Group == "" && g.ErrorCode == kerr.GroupIDNotFound.Code {
+					g.ErrorCode = kerr.InvalidGroupID.Code
+				}
 				if g.ErrorCode == 0 && !q.describesAll(assignedTopics(g)) {
 					*g = kmsg.ConsumerGroupDescribeResponseGroup{Group: g.Group, ErrorCode: kerr.TopicAuthorizationFailed.Code, ErrorMessage: new(undescribed)}
 				}

@@ -20,6 +20,9 @@ func shareGroupDescribe() through[*kmsg.ShareGroupDescribeRequest, *kmsg.ShareGr
 		after: func(q *call, req *kmsg.ShareGroupDescribeRequest, resp *kmsg.ShareGroupDescribeResponse) {
 			for i := range resp.Groups {
 				g := &resp.Groups[i]
+				if g.GroupID == "" && g.ErrorCode == kerr.GroupIDNotFound.Code {
+					g.ErrorCode = kerr.InvalidGroupID.Code
+				}
 				if g.ErrorCode == 0 && !q.describesAll(sharedTopics(g)) {
 					*g = kmsg.ShareGroupDescribeResponseGroup{GroupID: g.GroupID, ErrorCode: kerr.TopicAuthorizationFailed.Code, ErrorMessage: new(undescribed)}
 				}

@@ -19,6 +19,9 @@ func shareFetch() through[*kmsg.ShareFetchRequest, *kmsg.ShareFetchResponse] {
 		permit: func(q *call, req *kmsg.ShareFetchRequest) bool { return q.permitShares(req) },
 		after: func(q *call, req *kmsg.ShareFetchRequest, resp *kmsg.ShareFetchResponse) {
 			q.settleShares(req, resp)
+			if resp.ErrorCode != 0 {
+				resp.AcquisitionLockTimeoutMillis = 0
+			}
 			if len(resp.NodeEndpoints) > 0 {
 				at := q.endpoint()
 				resp.NodeEndpoints = []kmsg.ShareFetchResponseNodeEndpoint{{NodeID: q.server.o.NodeID, Host: at.Host, Port: at.Port, Rack: q.rack()}}
