@@ -2,6 +2,7 @@ package fidelity
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -96,7 +97,10 @@ func (p *peer) idName(id [16]byte) string {
 	if id == [16]byte{} {
 		return "(no id)"
 	}
-	return hex.EncodeToString(id[:])
+	if id[15] < 16 && [15]byte(id[:15]) == [15]byte{1, 2, 3} {
+		return hex.EncodeToString(id[:])
+	}
+	return "(another id)"
 }
 
 // sorted puts a list of a view in an order of its own, for answers that have none.
@@ -105,8 +109,25 @@ func sorted(list any) any {
 	if !ok {
 		return list
 	}
-	slices.SortFunc(all, func(a, b any) int { return strings.Compare(jsonOf(a), jsonOf(b)) })
+	slices.SortFunc(all, func(a, b any) int {
+		return cmp.Or(strings.Compare(calledOf(a), calledOf(b)), strings.Compare(jsonOf(a), jsonOf(b)))
+	})
 	return all
+}
+
+// calledOf is what an element is called, so that two that differ in other fields are compared with each other.
+func calledOf(v any) string {
+	fields, ok := v.(map[string]any)
+	if !ok {
+		return ""
+	}
+	var names []string
+	for _, field := range []string{"Topic", "TopicID", "Name", "Group", "GroupID", "TransactionalID", "ResourceType", "ResourceName", "Key", "User", "Feature", "Partition"} {
+		if value, ok := fields[field]; ok {
+			names = append(names, fmt.Sprintf("%8v", value))
+		}
+	}
+	return strings.Join(names, " ")
 }
 
 // sortedIn sorts the lists under these field names, wherever they are in a view.
