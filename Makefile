@@ -10,7 +10,7 @@ export BROKERLAB_KAFKA_DIR ?= $(CURDIR)/build/kafka
 export CGO_ENABLED ?= $(shell command -v gcc >/dev/null 2>&1 && echo 1 || echo 0)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps kafka build demo test quick lint generate fresh unit root scenarios e2e bench docs fuzz soak cross release clean FORCE
+.PHONY: help deps kafka build demo test quick lint generate fresh unit root scenarios e2e clients bench docs fuzz soak cross release clean FORCE
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ scenarios: build ## the scenario suites, each against real brokers in a lab of n
 
 e2e: build ## black-box tests with kcat and other real clients (root)
 	@scripts/as-root.sh "e2e" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 10m ./e2e/...
+
+clients: build kafka ## every client over every protocol and family, each trouble; writes docs/clients.md (20 minutes)
+	BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 60m -v ./e2e/clients -matrix -update
 
 bench: build ## the benchmarks behind docs/benchmarks.md (minutes)
 	@scripts/bench.sh

@@ -8,5 +8,5 @@ for version in 4.4.0 4.3.0; do
 done
 command -v java >/dev/null 2>&1 || echo "skipped: what needs Apache Kafka (Java is not installed)"
 [ -d "${BROKERLAB_KAFKA_DIR:-build/kafka}/4.4.0/libs" ] || echo "skipped: what compares with Apache Kafka (make kafka says why it is not here)"
-[ -d build/clients/venv ] && [ -d build/clients/node_modules ] || echo "skipped: clients of Python or Node (make clients says why they are not here)"
+[ ! -e build/clients/skipped.txt ] || sed 's/^/skipped: client /' build/clients/skipped.txt
 echo "make test: done"

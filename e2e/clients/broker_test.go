@@ -257,6 +257,7 @@ func (b *broker) request(p pair, op, topic string) request {
 	}
 	if strings.HasSuffix(p.protocol, "SSL") {
 		r.CA = b.w.pki.ca
+		r.Size = 20_000 // more than a record of TLS holds
 	}
 	if p.String() == "SSL/IPv4" {
 		r.Cert, r.Key = b.w.pki.client, b.w.pki.clientKey

@@ -78,6 +78,7 @@ func TestEveryClientDoesWhatThePageSays(t *testing.T) {
 			name = "results-kafka.json"
 		}
 		run.write(t, filepath.Join(w.kept, name))
+		run.tell(t, filepath.Join(w.kept, "skipped.txt"))
 		if *update && !*kafka && !t.Failed() {
 			run.update(t)
 		}
@@ -91,6 +92,7 @@ func TestEveryClientDoesWhatThePageSays(t *testing.T) {
 			t.Parallel()
 			command, err := c.build(w)
 			if why, missing := unavailable(err); missing {
+				run.skip(c.name, why)
 				t.Skipf("%s: %s", c.name, why)
 			}
 			if err != nil {
@@ -112,6 +114,13 @@ func TestEveryClientDoesWhatThePageSays(t *testing.T) {
 				b.tryRefusals(t, got, program)
 				if !*update {
 					got.compareCells(t, known, works)
+				}
+			})
+			t.Run("survives being idle", func(t *testing.T) {
+				t.Parallel()
+				idle(t, w, got, command, primary())
+				if !*update {
+					got.compareTroubles(t, known, primary())
 				}
 			})
 			for _, p := range survives {

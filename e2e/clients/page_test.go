@@ -163,6 +163,7 @@ func troubles() [][2]string {
 	return [][2]string{
 		{"slot", "no slot is free (`max.connections`)"},
 		{"reauth", "its session ends (`connections.max.reauth.ms`)"},
+		{"idle", "it is idle for longer than `connections.max.idle.ms`"},
 		{"evicted", "its idle connections are evicted (`max.connections`)"},
 		{"restart", "the broker stops and starts again"},
 		{"eof", "the broker is killed, and then closes at accept (`max.connections.per.ip`)"},
@@ -339,6 +340,8 @@ func (s trouble) words(name string) string {
 		text = fmt.Sprintf("it authenticates again (%d times in 7 s, with sessions of 3 s)", s.Times)
 	case name == "reauth":
 		text = fmt.Sprintf("it does not authenticate again: %d connections were cut in 7 s, with sessions of 3 s; it connects again", s.Killed)
+	case name == "idle":
+		text = fmt.Sprintf("the broker closed %d of its connections, and it goes on with others", s.Times)
 	case name == "eof":
 		text = fmt.Sprintf("it connects %d times in 4 s", s.Times)
 	case len(s.Said) == 0:
@@ -348,7 +351,7 @@ func (s trouble) words(name string) string {
 	}
 	if !s.Works {
 		text += ", and it does not go on"
-	} else if name != "reauth" {
+	} else if name != "reauth" && name != "idle" {
 		text += ", and goes on " + roughly(s.ResumedMS) + " after it is over"
 	}
 	if len(s.Said) > 0 {

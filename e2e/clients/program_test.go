@@ -33,6 +33,7 @@ type request struct {
 	TimeoutMS int64  `json:"timeout_ms"`
 	ClientID  string `json:"client_id,omitempty"`
 	PauseMS   int64  `json:"pause_ms"`
+	Size      int    `json:"size"`
 }
 
 // line is one line that a program printed, with when it came.

@@ -18,6 +18,7 @@ import (
 type results struct {
 	mu      sync.Mutex
 	Clients []*result `json:"clients"`
+	skipped []string  // who could not be had, and why
 }
 
 // result is what a run saw of one client. What has a method is guarded by mu.
@@ -93,6 +94,13 @@ func (r *results) client(c client, said *line) *result {
 	r.Clients = append(r.Clients, made)
 	r.sort()
 	return made
+}
+
+// skip notes a client that could not be had.
+func (r *results) skip(name, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.skipped = append(r.skipped, name+": "+why)
 }
 
 // sort puts clients into the order of the list.
@@ -184,6 +192,7 @@ func steady(text string) string {
 		{`\b\d{1,6}(\.\d+)?(ns|µs|us|ms|s)\b`, "N$2"},
 		{`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*`, "TIME"},
 		{`\b\d{9,}\b`, "N"},
+		{`('127\.0\.0\.1', )\d+`, "${1}PORT"},
 	} {
 		text = regexp.MustCompile(r.of).ReplaceAllString(text, r.by)
 	}
@@ -222,8 +231,12 @@ func (r *result) compareTroubles(t *testing.T, known *result, p pair) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for name, want := range known.Troubles[p.String()] {
-		if got := r.Troubles[p.String()][name]; got.Works != want.Works || !*kafka && (got.Killed > 0) != (want.Killed > 0) {
+	for name, got := range r.Troubles[p.String()] {
+		want, ok := known.Troubles[p.String()][name]
+		if !ok {
+			t.Errorf("%s over %v: the page says nothing of %s", r.Client, p, name)
+		}
+		if got.Works != want.Works || !*kafka && (got.Killed > 0) != (want.Killed > 0) {
 			t.Errorf("%s over %v: %s = %+v, want what the page says, %+v", r.Client, p, name, got, want)
 		}
 	}
@@ -245,6 +258,21 @@ func (r *results) write(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, append(b, '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tell writes who was skipped, for scripts/skipped.sh.
+func (r *results) tell(t *testing.T, path string) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slices.Sort(r.skipped)
+	var text strings.Builder
+	for _, s := range r.skipped {
+		text.WriteString(s + "\n")
+	}
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

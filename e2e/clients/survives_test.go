@@ -105,6 +105,25 @@ func survive(t *testing.T, w *workshop, got *result, command []string, p pair) {
 	s.count(b)
 }
 
+// idle has a client send and read a record now and then, more seldom than its broker closes idle connections.
+func idle(t *testing.T, w *workshop, got *result, command []string, p pair) {
+	t.Helper()
+	b := startBroker(t, w, "connections.max.idle.ms=1000")
+	b.topics("loop")
+	r := b.request(p, "loop", "loop")
+	r.TimeoutMS, r.PauseMS = 600_000, 3000
+	s := &survivor{t: t, p: start(t, command, r), got: got, pair: p}
+	closed := func() int {
+		return b.metric("brokerlab_connections_closed_total", `listener="`+p.listener()+`"`, `reason="idle"`)
+	}
+	s.rounds(1)
+	began, before := time.Now(), closed()
+	s.rounds(2)
+	b.counted("an idle connection is closed", func() bool { return closed() > before || s.ended() })
+	s.resumes("idle", began, trouble{Times: closed() - before})
+	s.p.end(t)
+}
+
 // survivor is a client in its loop.
 type survivor struct {
 	t    *testing.T

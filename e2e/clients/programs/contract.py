@@ -16,7 +16,7 @@ import time
 INPUTS = {
     "bootstrap": "", "protocol": "PLAINTEXT", "ca": "", "cert": "", "key": "", "mechanism": "PLAIN", "user": "", "password": "",
     "topic": "", "group": "", "txid": "", "count": 1, "timeout_ms": 30000, "client_id": "",
-    # Beyond the contract: a codec, a value's bytes, how members join, how long a try of loop may take and what lies between
+    # Beyond the contract: codecs, separated by commas, a value's bytes, how members join, how long a try of loop may take and what lies between
     # tries, the broker's id, and the library's own settings.
     "compression": "none", "size": 0, "group_protocol": "classic", "instance_id": "", "try_ms": 10000, "pause_ms": 200,
     "broker": 1, "settings": {},
@@ -86,6 +86,16 @@ class Job:
     def over(self):
         """Whether loop has to end: nobody holds standard input any more, or the time is over."""
         return self.stdin_closed.is_set() or self.left() == 0
+
+    def codecs(self):
+        """Sets compression to each of the codecs in turn, and yields it."""
+        for self.compression in self.compression.split(","):
+            yield self.compression
+
+    @property
+    def session_ms(self):
+        """How long a group keeps a member that says nothing: a static one is to come back in that time."""
+        return 45000 if self.instance_id else 10000
 
     def record(self, i, aborted=False):
         """Returns key, value and headers of record i, so that a consumer of another language can tell what it reads."""

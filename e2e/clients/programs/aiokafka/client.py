@@ -116,10 +116,13 @@ async def send(producer, job, numbers, aborted=False):
 
 
 async def produce(job):
-    producer = await producing(job)
-    await send(producer, job, range(job.count))
-    await producer.stop()
-    return {"produced": job.count, "idempotent": True}
+    produced = 0
+    for _ in job.codecs():
+        producer = await producing(job)
+        await send(producer, job, range(job.count))
+        await producer.stop()
+        produced += job.count
+    return {"produced": produced, "idempotent": True}
 
 
 async def transact(job):
@@ -142,7 +145,7 @@ async def consuming(job, listener=None, seconds=None):
         "auto_offset_reset": "earliest",
         "isolation_level": "read_committed",
         "enable_auto_commit": False,
-        "session_timeout_ms": 10000,
+        "session_timeout_ms": job.session_ms,
         "heartbeat_interval_ms": 1000,
         "max_partition_fetch_bytes": 20_000_000,
     }
@@ -161,12 +164,14 @@ async def records(consumer, seconds, most=None):
 
 async def consume(job):
     consumer, seen = await consuming(job), Seen()
-    while seen.count < job.count and job.left() > 0:
-        for record in await records(consumer, min(0.2, job.left()), job.count - seen.count):
-            seen.add(record.key, record.value, record.headers)
-    seen.need(job.count)
-    await consumer.commit()
-    await consumer.stop()
+    try:
+        while seen.count < job.count and job.left() > 0:
+            for record in await records(consumer, min(0.2, job.left()), job.count - seen.count):
+                seen.add(record.key, record.value, record.headers)
+        seen.need(job.count)
+        await consumer.commit()
+    finally:
+        await consumer.stop()
     return seen.fields()
 
 

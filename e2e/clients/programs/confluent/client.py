@@ -139,8 +139,11 @@ def send(producer, job, numbers, seconds=None, aborted=False):
 
 
 def produce(job):
-    send(producing(job), job, range(job.count))
-    return {"produced": job.count, "idempotent": True}
+    produced = 0
+    for _ in job.codecs():
+        send(producing(job), job, range(job.count))
+        produced += job.count
+    return {"produced": produced, "idempotent": True}
 
 
 def transact(job):
@@ -166,7 +169,7 @@ def consuming(job, **more):
         "receive.message.max.bytes": 100_000_000,
     }
     if job.group_protocol == "classic":
-        conf.update({"session.timeout.ms": 10000, "heartbeat.interval.ms": 1000})
+        conf.update({"session.timeout.ms": job.session_ms, "heartbeat.interval.ms": 1000})
     if job.instance_id:
         conf["group.instance.id"] = job.instance_id
     return ck.Consumer(settings(job, **conf, **more))
@@ -179,21 +182,23 @@ def transient(error):
 
 def consume(job):
     consumer, seen = consuming(job), Seen()
-    consumer.subscribe([job.topic])
-    while seen.count < job.count and job.left() > 0:
-        message = consumer.poll(min(0.2, job.left()))
-        if message is None:
-            if notices.fatal is not None:
-                raise ck.KafkaException(notices.fatal)
-            continue
-        if message.error() is not None:
-            if not transient(message.error()):
-                raise ck.KafkaException(message.error())
-            continue
-        seen.add(message.key(), message.value(), message.headers())
-    seen.need(job.count)
-    consumer.commit(asynchronous=False)
-    consumer.close()
+    try:
+        consumer.subscribe([job.topic])
+        while seen.count < job.count and job.left() > 0:
+            message = consumer.poll(min(0.2, job.left()))
+            if message is None:
+                if notices.fatal is not None:
+                    raise ck.KafkaException(notices.fatal)
+                continue
+            if message.error() is not None:
+                if not transient(message.error()):
+                    raise ck.KafkaException(message.error())
+                continue
+            seen.add(message.key(), message.value(), message.headers())
+        seen.need(job.count)
+        consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
     return seen.fields()
 
 

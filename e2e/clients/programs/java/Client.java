@@ -126,7 +126,9 @@ public final class Client {
     private void send(KafkaProducer<String, String> producer, String prefix) throws Exception {
         List<Future<RecordMetadata>> sent = new ArrayList<>();
         for (int i = 0; i < count; i++) {
-            sent.add(producer.send(new ProducerRecord<>(text("topic"), prefix + text("client_id") + "-" + i)));
+            String value = text("client_id") + "-" + i;
+            value += " ".repeat(Math.max(0, request.path("size").asInt() - value.length()));
+            sent.add(producer.send(new ProducerRecord<>(text("topic"), prefix + value)));
         }
         for (Future<RecordMetadata> f : sent) {
             get(f);

@@ -84,10 +84,11 @@ function registerCodecs () {
     }
   }
   CompressionCodecs[CompressionTypes.ZSTD] = () => {
-    const simple = new Promise(resolve => require('zstd-codec').ZstdCodec.run(zstd => resolve(new zstd.Simple())))
+    // Its simple form reads no frames that don't say how long their content is.
+    const streaming = new Promise(resolve => require('zstd-codec').ZstdCodec.run(zstd => resolve(new zstd.Streaming())))
     return {
-      compress: async encoder => Buffer.from((await simple).compress(encoder.buffer)),
-      decompress: async buffer => Buffer.from((await simple).decompress(buffer)),
+      compress: async encoder => Buffer.from((await streaming).compress(encoder.buffer)),
+      decompress: async buffer => Buffer.from((await streaming).decompress(buffer)),
     }
   }
 }
@@ -169,9 +170,13 @@ const administrate = administering(async (job, admin) => {
 async function produce (job) {
   const producer = connection(job).producer({ idempotent: true })
   await within(left(job), 'connecting', producer.connect())
-  await within(left(job), 'producing', producer.send(batch(job, range(job.count))))
+  let produced = 0
+  for (const compression of job.compression.split(',')) {
+    await within(left(job), 'producing', producer.send(batch({ ...job, compression }, range(job.count))))
+    produced += job.count
+  }
   await producer.disconnect()
-  return { produced: job.count, idempotent: true }
+  return { produced, idempotent: true }
 }
 
 async function transact (job) {
@@ -223,10 +228,12 @@ async function consume (job) {
     next[partition] = String(BigInt(message.offset) + 1n)
     if (seen.consumed >= job.count) enough()
   }, (error, restarts) => restarts || failed(error))
-  await within(left(job), 'consuming', all).catch(error => {
-    if (error instanceof Timeout) throw new Timeout(`consumed ${seen.consumed} of ${job.count} records in time`)
-    throw error
-  })
+  try {
+    await within(left(job), 'consuming', all)
+  } catch (error) {
+    await within(5000, 'disconnecting', consumer.disconnect()).catch(() => {})
+    throw error instanceof Timeout ? new Timeout(`consumed ${seen.consumed} of ${job.count} records in time`) : error
+  }
   await consumer.commitOffsets(Object.keys(next).map(p => ({ topic: job.topic, partition: Number(p), offset: next[p] })))
   await within(5000, 'disconnecting', consumer.disconnect()).catch(() => {})
   return seen
@@ -291,9 +298,12 @@ async function loop (job) {
 async function member (job) {
   let failed = null
   const consumer = await consuming(job, async () => {}, (error, restarts) => { if (!restarts) failed = error }, consumer => {
-    consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => say({
-      ok: true, change: 'assigned', partitions: (payload.memberAssignment[job.topic] || []).sort((a, b) => a - b),
-    }))
+    let had = []
+    consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+      if (had.length > 0) say({ ok: true, change: 'revoked', partitions: had })
+      had = (payload.memberAssignment[job.topic] || []).sort((a, b) => a - b)
+      say({ ok: true, change: 'assigned', partitions: had })
+    })
   })
   while (!over(job) && !failed) await sleep(50)
   if (failed) throw failed

@@ -87,8 +87,11 @@ def send(producer, job, numbers, aborted=False):
 
 
 def produce(job):
-    send(producing(job), job, range(job.count))
-    return {"produced": job.count, "idempotent": True}
+    produced = 0
+    for _ in job.codecs():
+        send(producing(job), job, range(job.count))
+        produced += job.count
+    return {"produced": produced, "idempotent": True}
 
 
 def transact(job):
@@ -111,7 +114,7 @@ def consuming(job, **more):
         "auto_offset_reset": "earliest",
         "isolation_level": "read_committed",
         "enable_auto_commit": False,
-        "session_timeout_ms": 10000,
+        "session_timeout_ms": job.session_ms,
         "heartbeat_interval_ms": 1000,
         "max_partition_fetch_bytes": 20_000_000,
         **more,
@@ -127,13 +130,15 @@ def records(consumer, seconds):
 
 def consume(job):
     consumer, seen = consuming(job, max_poll_records=job.count), Seen()
-    consumer.subscribe([job.topic])
-    while seen.count < job.count and job.left() > 0:
-        for record in records(consumer, min(0.2, job.left())):
-            seen.add(record.key, record.value, record.headers)
-    seen.need(job.count)
-    consumer.commit()
-    consumer.close()
+    try:
+        consumer.subscribe([job.topic])
+        while seen.count < job.count and job.left() > 0:
+            for record in records(consumer, min(0.2, job.left())):
+                seen.add(record.key, record.value, record.headers)
+        seen.need(job.count)
+        consumer.commit()
+    finally:
+        consumer.close(timeout_ms=5000)
     return seen.fields()
 
 

@@ -40,13 +40,17 @@ type Request struct {
 	TimeoutMS int    `json:"timeout_ms"`
 	ClientID  string `json:"client_id"`
 	PauseMS   *int   `json:"pause_ms"`
+	Size      int    `json:"size"`
 }
 
 // Seeds are the addresses of Bootstrap.
 func (r Request) Seeds() []string { return strings.Split(r.Bootstrap, ",") }
 
 // Value is what record i of an operation carries.
-func (r Request) Value(i int) string { return r.ClientID + "-" + strconv.Itoa(i) }
+func (r Request) Value(i int) string {
+	v := r.ClientID + "-" + strconv.Itoa(i)
+	return v + strings.Repeat(" ", max(0, r.Size-len(v)))
+}
 
 // Encrypted says whether the protocol is one over TLS.
 func (r Request) Encrypted() bool { return strings.HasSuffix(r.Protocol, "SSL") }

@@ -181,8 +181,13 @@ func (s *Session) Round(ctx context.Context, value string) error {
 	}
 }
 
-// Padded is a line that takes n bytes with its end.
-func Padded(line string, n int) string { return line + strings.Repeat(" ", max(0, n-1-len(line))) }
+// Padded is a line that takes whole blocks of n bytes with its end; n of 0 leaves it as it is.
+func Padded(line string, n int) string {
+	if n == 0 {
+		return line
+	}
+	return line + strings.Repeat(" ", (n-(len(line)+1)%n)%n)
+}
 
 // Dead says whether one of the two has ended, so that both are to be started again.
 func (s *Session) Dead() bool { return s.producer.Ended() || s.consumer.Ended() }
