@@ -114,6 +114,30 @@ func Supported() []Feature {
 	}
 }
 
+// Defaults are the levels that a new cluster of a level of metadata.version has of the other features, by name; a feature that it
+// leaves at 0 is not named. They are what Kafka 4.4's StorageTool prints for version-mapping, without kraft.version, which a
+// cluster of static voters leaves at 0.
+func Defaults(level int16) map[string]int16 {
+	levels := map[string]int16{}
+	for _, d := range []struct {
+		name  string
+		since int16 // the level of metadata.version that brought it
+		level int16
+	}{
+		{"group.version", 22, 1},                    // 4.0-IV0
+		{"transaction.version", 24, 2},              // 4.0-IV2
+		{"eligible.leader.replicas.version", 26, 1}, // 4.1-IV0
+		{"share.version", 28, 1},                    // 4.2-IV0
+		{"streams.version", 29, 1},                  // 4.2-IV1
+		{"share.version", 31, 2},                    // 4.4-IV0
+	} {
+		if level >= d.since {
+			levels[d.name] = d.level
+		}
+	}
+	return levels
+}
+
 // Find is the feature of a name.
 func Find(name string) (Feature, bool) {
 	for _, f := range Supported() {

@@ -1,6 +1,7 @@
 package feature
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -59,6 +60,24 @@ func TestWhichDowngradesLoseSomething(t *testing.T) {
 	}{{33, 32, true}, {32, 31, true}, {31, 30, false}, {30, 29, true}, {29, 28, false}, {33, 33, false}, {33, 7, true}, {30, 33, false}} {
 		if got := Lossy(c.from, c.to); got != c.want {
 			t.Errorf("Lossy(%d, %d) = %v, want %v", c.from, c.to, got, c.want)
+		}
+	}
+}
+
+// What StorageTool of Kafka 4.4.0 printed for version-mapping of the same levels.
+func TestDefaultsOfOtherFeaturesAreThoseOfTheirLevel(t *testing.T) {
+	t.Parallel()
+	for level, want := range map[int16]string{
+		7:  "map[]",
+		22: "map[group.version:1]",
+		24: "map[group.version:1 transaction.version:2]",
+		27: "map[eligible.leader.replicas.version:1 group.version:1 transaction.version:2]",
+		28: "map[eligible.leader.replicas.version:1 group.version:1 share.version:1 transaction.version:2]",
+		30: "map[eligible.leader.replicas.version:1 group.version:1 share.version:1 streams.version:1 transaction.version:2]",
+		33: "map[eligible.leader.replicas.version:1 group.version:1 share.version:2 streams.version:1 transaction.version:2]",
+	} {
+		if got := fmt.Sprint(Defaults(level)); got != want {
+			t.Errorf("Defaults(%d) = %s, want %s", level, got, want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/broker/feature"
+	"github.com/brokerlab/brokerlab/broker/internal/dynamicconfig"
 	"github.com/brokerlab/brokerlab/broker/internal/metadata"
 )
 
@@ -30,7 +31,7 @@ func updateFeatures(ctx context.Context, q *call, req *kmsg.UpdateFeaturesReques
 	resp := kmsg.NewPtrUpdateFeaturesResponse()
 	admit := func(image *metadata.Image) ([]metadata.Record, error) {
 		var records []metadata.Record
-		for _, u := range req.FeatureUpdates {
+		for _, u := range inOrder(req.FeatureUpdates) {
 			kind := u.UpgradeType
 			if req.Version == 0 {
 				kind = upgrade
@@ -59,7 +60,7 @@ func updateFeatures(ctx context.Context, q *call, req *kmsg.UpdateFeaturesReques
 	case err != nil:
 		return nil, err
 	}
-	for _, u := range req.FeatureUpdates {
+	for _, u := range inOrder(req.FeatureUpdates) {
 		r := kmsg.NewUpdateFeaturesResponseResult()
 		r.Feature, r.ErrorMessage = u.Feature, nonEmpty("NONE")
 		resp.Results = append(resp.Results, r)
@@ -68,6 +69,25 @@ func updateFeatures(ctx context.Context, q *call, req *kmsg.UpdateFeaturesReques
 		}
 	}
 	return resp, nil
+}
+
+// inOrder are the updates in the order in which Kafka's controller, which has them in a hash table, goes through them; of a feature
+// that comes twice the last.
+func inOrder(updates []kmsg.UpdateFeaturesRequestFeatureUpdate) []kmsg.UpdateFeaturesRequestFeatureUpdate {
+	const capacity = 16
+	last := make(map[string]kmsg.UpdateFeaturesRequestFeatureUpdate, len(updates))
+	var names []string
+	for _, u := range updates {
+		if _, again := last[u.Feature]; !again {
+			names = append(names, u.Feature)
+		}
+		last[u.Feature] = u
+	}
+	out := make([]kmsg.UpdateFeaturesRequestFeatureUpdate, 0, len(names))
+	for _, name := range dynamicconfig.JavaOrder(names, capacity) {
+		out = append(out, last[name])
+	}
+	return out
 }
 
 // featureError is a refused change of a feature, in Kafka's words.

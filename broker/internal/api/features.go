@@ -1,6 +1,9 @@
 package api
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/brokerlab/brokerlab/broker/feature"
 	"github.com/brokerlab/brokerlab/broker/internal/metadata"
 )
@@ -14,16 +17,13 @@ const (
 // Bootstrap are the first facts of a new cluster, as Kafka formats one: the levels of features, of which level is that of
 // metadata.version, and with eligible leader replicas the number of replicas that a write needs, which is insync.
 func Bootstrap(level int16, insync string) []metadata.Record {
-	const since = 26 // 4.1-IV0
-	records := []metadata.Record{
-		metadata.SetFeature{Name: feature.MetadataVersion, Level: level},
-		metadata.SetFeature{Name: "group.version", Level: 1},
-		metadata.SetFeature{Name: "share.version", Level: 1},
-		metadata.SetFeature{Name: "transaction.version", Level: 2},
+	records := []metadata.Record{metadata.SetFeature{Name: feature.MetadataVersion, Level: level}}
+	defaults := feature.Defaults(level)
+	for _, name := range slices.Sorted(maps.Keys(defaults)) {
+		records = append(records, metadata.SetFeature{Name: name, Level: defaults[name]})
 	}
-	if level >= since {
-		records = append(records, metadata.SetFeature{Name: eligibleLeaderReplicas, Level: 1},
-			metadata.SetConfig{Resource: metadata.Resource{Type: metadata.ResourceBroker}, Name: minInsyncReplicas, Value: &insync})
+	if defaults[eligibleLeaderReplicas] > 0 {
+		records = append(records, metadata.SetConfig{Resource: metadata.Resource{Type: metadata.ResourceBroker}, Name: minInsyncReplicas, Value: &insync})
 	}
 	return records
 }
