@@ -244,6 +244,9 @@ func (q *call) refuseState(message string) {
 		}
 		return
 	}
+	if q.header.Key == kmsg.FindCoordinator.Int16() { // whose answers have the text of their code
+		message = kerr.IllegalSaslState.Description
+	}
 	q.refuse(req, kerr.IllegalSaslState, message)
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/xdg-go/scram"
+
+	"github.com/brokerlab/brokerlab/broker/internal/dynamicconfig"
 )
 
 // Principal is who a session authenticated. Its type is User for every
@@ -97,7 +99,7 @@ type TokenResult struct {
 
 // Options is what a [Server] authenticates by.
 type Options struct {
-	// Mechanisms lists what each listener (upper-case name) offers, in order.
+	// Mechanisms lists what each listener (upper-case name) offers; it is told in the order in which Kafka tells it.
 	Mechanisms map[string][]string
 	// Plain holds the users of PLAIN of each listener and their passwords.
 	Plain map[string]map[string]string
@@ -138,6 +140,8 @@ func (s *Server) Update(mechanisms map[string][]string, plain map[string]map[str
 				next.Mechanisms[listener] = append(next.Mechanisms[listener], m)
 			}
 		}
+		const capacity = 16 // of a Java set
+		next.Mechanisms[listener] = dynamicconfig.JavaOrder(next.Mechanisms[listener], capacity)
 	}
 	s.options.Store(&next)
 }

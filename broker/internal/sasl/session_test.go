@@ -297,6 +297,39 @@ func TestScramAuthenticates(t *testing.T) {
 	}
 }
 
+// Kafka takes an attribute that RFC 5802 reserves for extensions, and proves nothing of it.
+func TestScramPassesOverAReservedExtension(t *testing.T) {
+	t.Parallel()
+	x := newServer(t, 0).Session(listener)
+	x.Admit(saslHandshake, 1, true, start())
+	x.Handshake(1, sasl.ScramSHA256, start())
+	conversation := client(t, sasl.ScramSHA256, "alice", "alice-secret", "")
+	message, err := conversation.Step("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := x.Token(2, []byte(strings.Replace(message, ",,n=", ",,m=later,n=", 1)), start())
+	if r.Code != 0 {
+		t.Fatalf("first Token = %+v, want a challenge", r)
+	}
+	if message, err = conversation.Step(string(r.Token)); err != nil {
+		t.Fatal(err)
+	}
+	if r = x.Token(2, []byte(message), start()); r.Code != 0 || r.Principal == nil || r.Principal.Name != "alice" {
+		t.Errorf("second Token = %+v, want User:alice", r)
+	}
+}
+
+// The order is that of a Java set, as Kafka 4.4.0 answers.
+func TestMechanismsAreToldInKafkasOrder(t *testing.T) {
+	t.Parallel()
+	x := newServer(t, 0).Session(listener)
+	x.Admit(saslHandshake, 1, true, start())
+	if h, want := x.Handshake(1, sasl.Plain, start()), []string{sasl.Plain, sasl.ScramSHA512, sasl.ScramSHA256}; !slices.Equal(h.Mechanisms, want) {
+		t.Errorf("Handshake tells %v, want %v", h.Mechanisms, want)
+	}
+}
+
 func TestScramTellsAnUnknownUserFirstAndAWrongPasswordSecond(t *testing.T) {
 	t.Parallel()
 	first := func(t *testing.T, user, authz string) (*sasl.Session, *scram.ClientConversation, sasl.TokenResult) {
