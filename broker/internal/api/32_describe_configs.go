@@ -36,6 +36,12 @@ func describeConfigs(q *call, req *kmsg.DescribeConfigsRequest) {
 		}
 		switch r.ResourceType {
 		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig:
+			if r.ResourceType == kmsg.ConfigResourceTypeGroupConfig && r.ResourceName == "" {
+				out := &resp.Resources[i]
+				*out = kmsg.NewDescribeConfigsResponseResource()
+				out.ResourceType, out.ErrorCode, out.ErrorMessage = r.ResourceType, kerr.InvalidRequest.Code, new("Group name must not be empty")
+				continue
+			}
 			ask.Resources = append(ask.Resources, *r)
 			places = append(places, i)
 		default:

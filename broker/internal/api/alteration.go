@@ -107,7 +107,13 @@ func (a *alteration) admit() []int {
 			continue
 		}
 		switch r.kind {
-		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig:
+		case kmsg.ConfigResourceTypeGroupConfig:
+			if why := a.call.server.brokerConfigs().checkGroup(r.configs); why != "" && r.name != "" {
+				r.refuse(kerr.InvalidConfig, "%s", why)
+				continue
+			}
+			passed = append(passed, i)
+		case kmsg.ConfigResourceTypeTopic:
 			passed = append(passed, i)
 		case kmsg.ConfigResourceTypeClientMetrics:
 			a.alterSubscription(r)
@@ -287,20 +293,23 @@ func (a *alteration) change(r *changed) error {
 }
 
 // refuseUnderELR is what the controller says about min.insync.replicas, when all else is well: with eligible leader
-// replicas it is the cluster's alone.
+// replicas it is the cluster's alone, also where an alteration would change nothing.
 func (s *Server) refuseUnderELR(r *changed, records []metadata.Record) error {
 	if s.o.Metadata.Image().Feature(eligibleLeaderReplicas) < 1 {
 		return nil
 	}
-	for _, record := range records {
+	named := slices.ContainsFunc(r.configs, func(c changedConfig) bool { return c.name == minInsyncReplicas })
+	removed := slices.ContainsFunc(r.configs, func(c changedConfig) bool {
+		return c.name == minInsyncReplicas && c.op == kmsg.IncrementalAlterConfigOpDelete
+	}) || slices.ContainsFunc(records, func(record metadata.Record) bool { // by a replacement that does not have it
 		set, ok := record.(metadata.SetConfig)
-		switch {
-		case !ok || set.Name != minInsyncReplicas:
-		case r.name != "":
-			return &configError{kerr.InvalidConfig, "Broker-level min.insync.replicas cannot be altered while ELR is enabled."}
-		case set.Value == nil:
-			return &configError{kerr.InvalidConfig, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."}
-		}
+		return ok && set.Name == minInsyncReplicas && set.Value == nil
+	})
+	switch {
+	case r.name != "" && (named || removed):
+		return &configError{kerr.InvalidConfig, "Broker-level min.insync.replicas cannot be altered while ELR is enabled."}
+	case r.name == "" && removed:
+		return &configError{kerr.InvalidConfig, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."}
 	}
 	return nil
 }

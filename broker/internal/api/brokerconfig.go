@@ -135,7 +135,7 @@ func (b *brokerConfigs) describe(r *kmsg.DescribeConfigsRequestResource, synonym
 			}
 		}
 	}
-	if r.ConfigNames != nil {
+	if len(r.ConfigNames) > 0 {
 		for name := range names {
 			if !slices.Contains(r.ConfigNames, name) {
 				delete(names, name)
@@ -180,7 +180,7 @@ func (b *brokerConfigs) entry(name string, perBroker, synonyms, documentation bo
 	if ok {
 		out.ConfigType = configType(known.Type)
 	}
-	if documentation && ok {
+	if documentation && ok && known.Listener == "" { // Kafka looks it up by the whole name
 		out.Documentation = &known.Doc
 	}
 	return out

@@ -26,7 +26,7 @@ const clientMetricsSource kmsg.ConfigSource = 7
 func clientMetricsConfigs() []kafkaconfig.Config {
 	return []kafkaconfig.Config{
 		{Name: "interval.ms", Type: kafkaconfig.Int, Default: new("300000"), Doc: "Metrics push interval in milliseconds"},
-		{Name: "match", Type: kafkaconfig.List, Default: new(""), Unique: true, Doc: "Client match criteria"},
+		{Name: "match", Type: kafkaconfig.List, Default: new(""), Doc: "Client match criteria"},
 		{Name: "metrics", Type: kafkaconfig.List, Default: new(""), Doc: "Telemetry metric name prefix list"},
 	}
 }
@@ -99,7 +99,8 @@ func checkSubscription(name string, configs map[string]string) error {
 		if !set {
 			continue
 		}
-		if err := known[i].Check(value); err != nil {
+		// Of lists the controller has taken out what comes again.
+		if err := (kafkaconfig.ResourceConfig{Name: known[i].Name, Type: known[i].Type, Unique: true}).Check(value); err != nil {
 			return &configError{kerr.InvalidConfig, err.Error()}
 		}
 	}
@@ -149,7 +150,7 @@ func (s *Server) describeSubscription(out *kmsg.DescribeConfigsResponseResource,
 	all := clientMetricsConfigs()
 	for i := range all {
 		known := &all[i]
-		if r.ConfigNames != nil && !slices.Contains(r.ConfigNames, known.Name) {
+		if len(r.ConfigNames) > 0 && !slices.Contains(r.ConfigNames, known.Name) {
 			continue
 		}
 		c := kmsg.NewDescribeConfigsResponseResourceConfig()

@@ -1,7 +1,10 @@
 package api
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -32,8 +35,8 @@ func dataPlaneDefault(name string) *string {
 }
 
 // describe lists all that Kafka would: the data plane names only the configs that it acts on, by
-// names of its own where they come from the broker. described is what it said. names, unless nil, are
-// the only ones asked for.
+// names of its own where they come from the broker. described is what it said. names, unless there
+// are none, are the only ones asked for.
 func (r resourceConfigs) describe(described []kmsg.DescribeConfigsResponseResourceConfig, names []string, synonyms, documentation bool) []kmsg.DescribeConfigsResponseResourceConfig {
 	said := make(map[string]*kmsg.DescribeConfigsResponseResourceConfig, len(described))
 	for i := range described {
@@ -43,7 +46,7 @@ func (r resourceConfigs) describe(described []kmsg.DescribeConfigsResponseResour
 	for _, row := range r.rows {
 		c := r.entry(row, said[row.Name])
 		delete(said, row.Name)
-		if names != nil && !slices.Contains(names, row.Name) {
+		if len(names) > 0 && !slices.Contains(names, row.Name) {
 			continue
 		}
 		if !synonyms {
@@ -106,4 +109,46 @@ func (b *brokerConfigs) fallbacks(row kafkaconfig.ResourceConfig) []kmsg.Describ
 		out = append(out, s)
 	}
 	return out
+}
+
+// checkGroup says, in Kafka's words, what the broker's configs do not let a group have; "" for nothing. Values that cannot be read
+// are the data plane's to refuse, which it does first.
+func (b *brokerConfigs) checkGroup(configs []changedConfig) string {
+	rows := kafkaconfig.Group()
+	values := map[string]string{}
+	for _, c := range configs {
+		at := slices.IndexFunc(rows, func(r kafkaconfig.ResourceConfig) bool { return r.Name == c.name })
+		if c.op != kmsg.IncrementalAlterConfigOpSet || c.value == nil {
+			continue
+		}
+		if at < 0 || rows[at].Check(*c.value) != nil {
+			return ""
+		}
+		values[c.name] = strings.TrimSpace(*c.value)
+	}
+	all := b.whole()
+	for _, row := range rows {
+		value, set := values[row.Name]
+		if !set {
+			continue
+		}
+		kind, rest, _ := strings.Cut(row.Name, ".")
+		least, most := "group."+kind+".min."+rest, "group."+kind+".max."+rest
+		_, bounded := kafkaconfig.Lookup(most)
+		n, _ := strconv.ParseInt(value, 10, 64) // checked above
+		switch {
+		case bounded && (n < all.Int(least) || n > all.Int(most)):
+			return fmt.Sprintf("%s must be in the range %d to %d inclusive.", row.Name, all.Int(least), all.Int(most))
+		case row.Name == "streams.num.standby.replicas" && n > all.Int("group.streams.max.standby.replicas"):
+			return fmt.Sprintf("%s must be less than or equal to %d", row.Name, all.Int("group.streams.max.standby.replicas"))
+		case row.Name == "streams.assignor.name" && !slices.Contains(kafkaconfig.SplitList(all.Get(row.Synonym)), value):
+			return fmt.Sprintf("%s '%s' is not a registered task assignor. Registered assignors are: [%s].", row.Name, value, strings.Join(kafkaconfig.SplitList(all.Get(row.Synonym)), ", "))
+		case row.Name == "streams.rack.aware.assignment.tags":
+			tags := kafkaconfig.SplitList(value)
+			if len(slices.Compact(slices.Sorted(slices.Values(tags)))) != len(tags) {
+				return row.Name + " must not contain duplicate tag keys."
+			}
+		}
+	}
+	return ""
 }

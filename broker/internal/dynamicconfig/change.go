@@ -22,7 +22,8 @@ func (c Change) Check() error {
 		return nil
 	}
 	for _, check := range []func() error{
-		c.cleaner, c.listenersAreReadable, c.addresses, c.cordoned, c.prefixed, c.reporters, c.threads, c.localRetention, c.listenersStay, c.limits, c.remote,
+		c.requirements, c.assignments, c.listenersAreReadable, c.addresses, c.cordoned, c.prefixed, c.reporters, c.cleaner, c.threads,
+		c.localRetention, c.copyLag, c.listenersStay, c.limits, c.remote,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -42,14 +43,54 @@ func inapplicable(format string, args ...any) error {
 	return Inapplicable(fmt.Sprintf(format, args...))
 }
 
-// cleaner is Kafka's check of the memory of each cleaner thread.
+// requirements are what Kafka asks of the whole of a configuration (KafkaConfig's validateValues).
+func (c Change) requirements() error {
+	const hour, threads, buffer = 3_600_000, "log.cleaner.threads", "log.cleaner.dedupe.buffer.size"
+	ms := func(inMillis, inHours string) int64 {
+		if c.Next[inMillis] != "" {
+			return c.Next.Int(inMillis)
+		}
+		return c.Next.Int(inHours) * hour
+	}
+	n := c.Next.Int(threads)
+	switch {
+	case c.changed("log.roll.ms") && ms("log.roll.ms", "log.roll.hours") < 1:
+		return refuse("requirement failed: log.roll.ms must be greater than or equal to 1")
+	case c.changed("log.roll.jitter.ms") && ms("log.roll.jitter.ms", "log.roll.jitter.hours") < 0:
+		return refuse("requirement failed: log.roll.jitter.ms must be greater than or equal to 0")
+	case c.changed("log.retention.ms") && c.Next.retention() == 0:
+		return refuse("requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+	case !c.changed(threads, buffer):
+	case n == 0:
+		return refuse("/ by zero")
+	case c.Next.Int(buffer)/n <= 1<<20:
+		return refuse("requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+	}
+	return nil
+}
+
+// assignments keeps the interval between assignments of each kind of group within its bounds.
+func (c Change) assignments() error {
+	for _, kind := range []string{"consumer", "share", "streams"} {
+		interval := "group." + kind + ".assignment.interval.ms"
+		least, most := "group."+kind+".min.assignment.interval.ms", "group."+kind+".max.assignment.interval.ms"
+		switch is := c.Next.Int(interval); {
+		case !c.changed(interval):
+		case is < c.Next.Int(least):
+			return refuse("%s must be greater than or equal to %s", interval, least)
+		case is > c.Next.Int(most):
+			return refuse("%s must be less than or equal to %s", interval, most)
+		}
+	}
+	return nil
+}
+
+// cleaner bounds a step of the number of cleaner threads.
 func (c Change) cleaner() error {
 	const name = "log.cleaner.threads"
 	was, is := c.Now.Int(name), c.Next.Int(name)
 	switch {
 	case was == is:
-	case is == 0:
-		return refuse("/ by zero")
 	case is < was/2:
 		return inapplicable("Log cleaner threads cannot be reduced to less than half the current value %d", was)
 	case is > was*2:
@@ -154,6 +195,27 @@ func (c Change) localRetention() error {
 			return inapplicable("Invalid value -1 for configuration %s: Value must not be -1 as %s value is set as %d.", r.local, r.whole, r.limit)
 		case local > r.limit:
 			return inapplicable("Invalid value %d for configuration %s: Value must not be more than %s property value: %d", local, r.local, r.whole, r.limit)
+		}
+	}
+	return nil
+}
+
+// copyLag keeps how far the tiered store may lag behind within what is kept here.
+func (c Change) copyLag() error {
+	const same = -2
+	for _, r := range []struct {
+		lag, local string
+		whole      int64
+	}{
+		{"log.remote.copy.lag.ms", "log.local.retention.ms", c.Next.retention()},
+		{"log.remote.copy.lag.bytes", "log.local.retention.bytes", c.Next.Int("log.retention.bytes")},
+	} {
+		effective := c.Next.Int(r.local)
+		if effective == same {
+			effective = r.whole
+		}
+		if lag := c.Next.Int(r.lag); c.changed(r.lag) && effective >= 0 && lag > effective {
+			return inapplicable("Invalid value %d for configuration %s: Value must not exceed %s (effective value: %d)", lag, r.lag, r.local, effective)
 		}
 	}
 	return nil

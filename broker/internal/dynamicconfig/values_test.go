@@ -67,6 +67,14 @@ func TestWhatARefusalLooksAt(t *testing.T) {
 		{"the listener between brokers stays", map[string]string{"listeners": "EXT://:9093"}, "inter.broker.listener.name must be a listener name"},
 		{"a listener that is advertised stays", map[string]string{"listeners": "PLAINTEXT://:9092"}, "Advertised listeners 'Set(ListenerName(PLAINTEXT), ListenerName(EXT))' must be a subset of listeners 'Set(ListenerName(PLAINTEXT))'"},
 		{"an IPv6 address without brackets is read", map[string]string{"listeners": "PLAINTEXT://:9092,EXT://:9093,NEW://::1:9094"}, ""},
+		{"a segment is rolled at some time", map[string]string{"log.roll.ms": "0"}, "requirement failed: log.roll.ms must be greater than or equal to 1"},
+		{"and not before", map[string]string{"log.roll.jitter.ms": "-1"}, "requirement failed: log.roll.jitter.ms must be greater than or equal to 0"},
+		{"what is kept is kept for a while", map[string]string{"log.retention.ms": "0"}, "requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1"},
+		{"or for ever", map[string]string{"log.retention.ms": "-2"}, ""},
+		{"a cleaner thread needs memory", map[string]string{"log.cleaner.dedupe.buffer.size": "1048576"}, "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."},
+		{"each of them", map[string]string{"log.cleaner.threads": "100000"}, "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."},
+		{"an interval has bounds", map[string]string{"group.share.assignment.interval.ms": "100000"}, "group.share.assignment.interval.ms must be less than or equal to group.share.max.assignment.interval.ms"},
+		{"a lag is within what is kept", map[string]string{"log.remote.copy.lag.ms": "2147483648"}, "Value must not exceed log.local.retention.ms (effective value: 604800000)"},
 		{"a port beyond all numbers is none", map[string]string{"listeners": "PLAINTEXT://:9092,EXT://:9093,NEW://:99999999999999999999"}, "Unable to parse"},
 	} {
 		change := dynamicconfig.Change{Now: static, Next: dynamicconfig.Merge(static, nil, c.next), InterBroker: "PLAINTEXT"}

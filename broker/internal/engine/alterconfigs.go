@@ -2,9 +2,12 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/internal/kafkaconfig"
 )
 
 // admitAlterConfigs checks names and values of topics' and groups' configs, which the data plane takes on trust.
@@ -21,7 +24,11 @@ func admitAlterConfigs(e *Engine, req *kmsg.AlterConfigsRequest) (passage, error
 		}
 		v := admitResource(r.ResourceType, r.ResourceName, names, values)
 		if v.err == nil {
-			out.Resources = append(out.Resources, *r)
+			passed := *r
+			if r.ResourceType == kmsg.ConfigResourceTypeGroupConfig {
+				passed.Configs = slices.DeleteFunc(slices.Clone(r.Configs), func(c kmsg.AlterConfigsRequestResourceConfig) bool { return !ofDataPlane(c.Name) })
+			}
+			out.Resources = append(out.Resources, passed)
 			continue
 		}
 		no := kmsg.NewAlterConfigsResponseResource()
@@ -36,6 +43,9 @@ func admitAlterConfigs(e *Engine, req *kmsg.AlterConfigsRequest) (passage, error
 			c := &r.Resources[i]
 			e.policies.forget(c.ResourceName)
 			c.ErrorMessage = missingTopic(c.ErrorCode, c.ResourceName, c.ErrorMessage)
+		}
+		if err := e.groups.replace(req, r); err != nil {
+			return nil, fmt.Errorf("keep group configs: %w", err)
 		}
 		return r, nil
 	}}, nil
@@ -73,46 +83,43 @@ func admitIncrementalAlterConfigs(e *Engine, req *kmsg.IncrementalAlterConfigsRe
 	}}, nil
 }
 
-// admitChanges judges the changes of one resource, and leaves out what there is nothing to do about.
+// admitChanges judges the changes of one resource, and leaves out what there is nothing to do about: also groups' configs that the
+// data plane does not know, which [groupConfigs] keeps.
 func admitChanges(r kmsg.IncrementalAlterConfigsRequestResource) (kmsg.IncrementalAlterConfigsRequestResource, verdict) {
 	changes := r.Configs
 	r.Configs = nil
-	rules, _ := resourceRules(r.ResourceType)
+	configs, _ := resourceConfigs(r.ResourceType)
 	values := map[string]*string{}
 	var names []string
 	for _, c := range changes {
-		_, known := rules[c.Name]
+		config, known := configs[c.Name]
 		switch {
 		case c.Op == kmsg.IncrementalAlterConfigOpDelete && !known:
 			continue
 		case c.Op == kmsg.IncrementalAlterConfigOpDelete:
-		case (c.Op == kmsg.IncrementalAlterConfigOpAppend || c.Op == kmsg.IncrementalAlterConfigOpSubtract) && !isList(c.Name):
+		case (c.Op == kmsg.IncrementalAlterConfigOpAppend || c.Op == kmsg.IncrementalAlterConfigOpSubtract) &&
+			(config.Type != kafkaconfig.List || r.ResourceType != kmsg.ConfigResourceTypeTopic): // a group's list is none to Kafka
 			verb := map[kmsg.IncrementalAlterConfigOp]string{kmsg.IncrementalAlterConfigOpAppend: "APPEND", kmsg.IncrementalAlterConfigOpSubtract: "SUBTRACT"}[c.Op]
 			return r, verdict{kerr.InvalidConfig, fmt.Sprintf("Can't %s to key %s because its type is not LIST.", verb, c.Name)}
+		case c.Op == kmsg.IncrementalAlterConfigOpSubtract: // whatever it is, it is not there afterwards
 		default:
 			names = append(names, c.Name)
 			values[c.Name] = c.Value
+		}
+		if r.ResourceType == kmsg.ConfigResourceTypeGroupConfig && !ofDataPlane(c.Name) {
+			continue
 		}
 		r.Configs = append(r.Configs, c)
 	}
 	return r, admitResource(r.ResourceType, r.ResourceName, names, values)
 }
 
-// isList tells which topic configs are lists; no group config is one.
-func isList(name string) bool {
-	switch name {
-	case policyConfig, "leader.replication.throttled.replicas", "follower.replication.throttled.replicas":
-		return true
-	}
-	return false
-}
-
 // admitResource judges configs in Kafka's order: is there such a resource at all, is it named well, do the configs exist,
 // are their values good. Whether a topic is there is seen last, by the data plane.
 func admitResource(t kmsg.ConfigResourceType, name string, names []string, values map[string]*string) verdict {
-	rules, kind := resourceRules(t)
+	configs, kind := resourceConfigs(t)
 	switch {
-	case rules == nil:
+	case configs == nil:
 		return verdict{kerr.InvalidRequest, fmt.Sprintf("Unhandled resource type %d", t)}
 	case name == "": // of all topics or groups, which there are no configs of
 		return verdict{kerr.InvalidRequest, fmt.Sprintf("Default %s resources are not allowed.", kind)}
@@ -121,25 +128,25 @@ func admitResource(t kmsg.ConfigResourceType, name string, names []string, value
 		return verdict{kerr.InvalidTopicException, why}
 	}
 	for _, n := range names {
-		if _, known := rules[n]; !known {
-			return verdict{kerr.InvalidConfig, checkConfig(rules, kind, n, nil)}
+		if _, known := configs[n]; !known {
+			return verdict{kerr.InvalidConfig, checkConfig(configs, kind, n, nil)}
 		}
 	}
 	for _, n := range names {
-		if why := checkConfig(rules, kind, n, values[n]); why != "" {
+		if why := checkConfig(configs, kind, n, values[n]); why != "" {
 			return verdict{kerr.InvalidConfig, why}
 		}
 	}
 	return verdict{}
 }
 
-// resourceRules are the rules for a kind of resource whose configs the data plane keeps, and Kafka's word for it.
-func resourceRules(t kmsg.ConfigResourceType) (rules map[string]configRule, kind string) {
+// resourceConfigs are the configs of a kind of resource that are kept here, and Kafka's word for it.
+func resourceConfigs(t kmsg.ConfigResourceType) (configs map[string]kafkaconfig.ResourceConfig, kind string) {
 	switch t {
 	case kmsg.ConfigResourceTypeTopic:
-		return topicConfigRules(), "topic"
+		return topicConfigTable(), "topic"
 	case kmsg.ConfigResourceTypeGroupConfig:
-		return groupConfigRules(), "group"
+		return groupConfigTable(), "group"
 	default:
 		return nil, ""
 	}

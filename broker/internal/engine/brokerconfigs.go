@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -28,6 +30,22 @@ func CheckBrokerConfigs(values map[string]string) error {
 	return errors.Join(errs...)
 }
 
+// ticking is a value as the data plane can take it: what is kept without an end, and a pause that is none, have more than one
+// spelling in Kafka.
+func ticking(name, value string) string {
+	n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+	switch {
+	case err != nil:
+	case name == "log.retention.ms" && n < 0:
+		return "-1"
+	case name == "log.cleaner.backoff.ms" && n == 0:
+		return "1"
+	default:
+		return strings.TrimSpace(value)
+	}
+	return value
+}
+
 // SetBrokerConfigs replaces [Options].BrokerConfigs. log.cleaner.backoff.ms is read once, at [Open].
 func (e *Engine) SetBrokerConfigs(ctx context.Context, values map[string]string) error {
 	if err := CheckBrokerConfigs(values); err != nil {
@@ -39,7 +57,7 @@ func (e *Engine) SetBrokerConfigs(ctx context.Context, values map[string]string)
 	r.ResourceType = kmsg.ConfigResourceTypeBroker
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		c := kmsg.NewAlterConfigsRequestResourceConfig()
-		value := values[name]
+		value := ticking(name, values[name])
 		c.Name, c.Value = name, &value
 		r.Configs = append(r.Configs, c)
 	}

@@ -7,9 +7,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/internal/kafkaconfig"
 )
 
 // configRule judges a value as Kafka's ConfigDef does; "" means that it is good.
@@ -33,10 +36,10 @@ func brokerConfigRules() map[string]configRule {
 		"message.max.bytes":                      within(0, maxInt),
 		"log.message.timestamp.type":             oneOf("CreateTime", "LogAppendTime"),
 		"log.retention.bytes":                    within(math.MinInt64, math.MaxInt64),
-		"log.retention.ms":                       within(-1, math.MaxInt64),
+		"log.retention.ms":                       within(math.MinInt64, math.MaxInt64),
 		"log.segment.bytes":                      within(1<<20, maxInt),
 		"log.roll.ms":                            within(1, math.MaxInt64/1_000_000),
-		"log.cleaner.backoff.ms":                 within(1, math.MaxInt64/1_000_000),
+		"log.cleaner.backoff.ms":                 within(0, math.MaxInt64/1_000_000),
 		"compression.type":                       anything,
 		"min.insync.replicas":                    within(1, maxInt),
 		"group.min.session.timeout.ms":           within(1, maxInt),
@@ -58,68 +61,20 @@ func brokerConfigRules() map[string]configRule {
 	}
 }
 
-// topicConfigRules are Kafka's topic configs. Those that the data plane does not act on are kept and described.
-func topicConfigRules() map[string]configRule {
-	const maxInt = math.MaxInt32
-	long := within(0, math.MaxInt64)
-	boolean := oneOf("true", "false")
-	return map[string]configRule{
-		"cleanup.policy":                          listOf("compact", "delete"),
-		"compression.gzip.level":                  within(-1, 9),
-		"compression.lz4.level":                   within(1, 17),
-		"compression.type":                        oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-		"compression.zstd.level":                  within(-131072, 22),
-		"delete.retention.ms":                     long,
-		"file.delete.delay.ms":                    long,
-		"flush.messages":                          within(1, math.MaxInt64),
-		"flush.ms":                                long,
-		"follower.replication.throttled.replicas": anything,
-		"index.interval.bytes":                    within(0, maxInt),
-		"leader.replication.throttled.replicas":   anything,
-		"local.retention.bytes":                   within(-2, math.MaxInt64),
-		"local.retention.ms":                      within(-2, math.MaxInt64),
-		"max.compaction.lag.ms":                   within(1, math.MaxInt64),
-		"errors.deadletterqueue.group.enable":     boolean,
-		"max.decompressed.message.bytes":          within(1, maxInt),
-		"max.message.bytes":                       within(0, maxInt),
-		"message.timestamp.after.max.ms":          long,
-		"message.timestamp.before.max.ms":         long,
-		"message.timestamp.type":                  oneOf("CreateTime", "LogAppendTime"),
-		"min.cleanable.dirty.ratio":               ratio,
-		"min.compaction.lag.ms":                   long,
-		"min.insync.replicas":                     within(1, maxInt),
-		"preallocate":                             boolean,
-		"remote.copy.lag.bytes":                   within(-2, math.MaxInt64),
-		"remote.copy.lag.ms":                      within(-2, math.MaxInt64),
-		"remote.log.copy.disable":                 boolean,
-		"remote.log.delete.on.disable":            boolean,
-		"remote.storage.enable":                   boolean,
-		"retention.bytes":                         within(math.MinInt64, math.MaxInt64),
-		"retention.ms":                            within(-1, math.MaxInt64),
-		"segment.bytes":                           within(1<<20, maxInt),
-		"segment.index.bytes":                     within(4, maxInt),
-		"segment.jitter.ms":                       long,
-		"segment.ms":                              within(1, math.MaxInt64),
-		"unclean.leader.election.enable":          boolean,
-	}
-}
+// topicConfigTable and groupConfigTable are Kafka's configs of topics and of groups, by name. Those that the data plane does not act on are kept and described.
+//
+//nolint:gochecknoglobals // immutable tables
+var (
+	topicConfigTable = sync.OnceValue(func() map[string]kafkaconfig.ResourceConfig { return configsByName(kafkaconfig.Topic()) })
+	groupConfigTable = sync.OnceValue(func() map[string]kafkaconfig.ResourceConfig { return configsByName(kafkaconfig.Group()) })
+)
 
-// groupConfigRules are Kafka's group configs.
-func groupConfigRules() map[string]configRule {
-	const maxInt = math.MaxInt32
-	return map[string]configRule{
-		"consumer.heartbeat.interval.ms":   within(1, maxInt),
-		"consumer.session.timeout.ms":      within(1, maxInt),
-		"share.auto.offset.reset":          anything,
-		"share.delivery.count.limit":       within(2, 25),
-		"share.heartbeat.interval.ms":      within(1, maxInt),
-		"share.isolation.level":            oneOf("read_committed", "read_uncommitted"),
-		"share.max.share.sessions":         within(1, maxInt),
-		"share.max.size":                   within(1, 1000),
-		"share.partition.max.record.locks": within(100, 10_000),
-		"share.record.lock.duration.ms":    within(1000, maxInt),
-		"share.session.timeout.ms":         within(1, maxInt),
+func configsByName(rows []kafkaconfig.ResourceConfig) map[string]kafkaconfig.ResourceConfig {
+	m := make(map[string]kafkaconfig.ResourceConfig, len(rows))
+	for _, r := range rows {
+		m[r.Name] = r
 	}
+	return m
 }
 
 func anything(string) string { return "" }
@@ -151,43 +106,24 @@ func oneOf(values ...string) configRule {
 	}
 }
 
-func listOf(values ...string) configRule {
-	one := oneOf(values...)
-	return func(value string) string {
-		if value == "" { // since Kafka 4.1: neither deleted nor compacted
-			return ""
-		}
-		for part := range strings.SplitSeq(value, ",") {
-			if why := one(strings.TrimSpace(part)); why != "" {
-				return why
-			}
-		}
-		return ""
-	}
-}
-
-func ratio(value string) string {
-	if f, err := strconv.ParseFloat(value, 64); err != nil || !(f >= 0 && f <= 1) {
-		return "Value must be between 0 and 1"
-	}
-	return ""
-}
-
 // checkTopicConfig says, in Kafka's words, what is wrong with a topic's config; "" when nothing is.
 func checkTopicConfig(name string, value *string) string {
-	return checkConfig(topicConfigRules(), "topic", name, value)
+	return checkConfig(topicConfigTable(), "topic", name, value)
 }
 
-func checkConfig(rules map[string]configRule, kind, name string, value *string) string {
-	rule, ok := rules[name]
+func checkConfig(configs map[string]kafkaconfig.ResourceConfig, kind, name string, value *string) string {
+	config, ok := configs[name]
 	if !ok {
 		return fmt.Sprintf("Unknown %s config name: %s", kind, name)
 	}
 	if value == nil {
 		return fmt.Sprintf("Null value not supported for %s configs: %s", kind, name)
 	}
-	if why := rule(*value); why != "" {
-		return fmt.Sprintf("Invalid value %s for configuration %s: %s", *value, name, why)
+	if err := config.Check(*value); err != nil {
+		return err.Error()
+	}
+	if name == "remote.storage.enable" && strings.EqualFold(strings.TrimSpace(*value), "true") {
+		return "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
 	}
 	return ""
 }
@@ -214,7 +150,7 @@ type resourceKey struct {
 
 // admitDescribeConfigs refuses to describe the same resources again and again: an answer is much larger than its
 // question. Brokers' configs are the front door's.
-func admitDescribeConfigs(_ *Engine, req *kmsg.DescribeConfigsRequest) (passage, error) {
+func admitDescribeConfigs(e *Engine, req *kmsg.DescribeConfigsRequest) (passage, error) {
 	const fewEnough = 1000
 	once := distinct(req.Resources, func(r *kmsg.DescribeConfigsRequestResource) resourceKey {
 		return resourceKey{r.ResourceType, r.ResourceName}
@@ -226,6 +162,9 @@ func admitDescribeConfigs(_ *Engine, req *kmsg.DescribeConfigsRequest) (passage,
 		r, _ := resp.(*kmsg.DescribeConfigsResponse)
 		for i := range r.Resources {
 			c := &r.Resources[i]
+			if c.ResourceType == kmsg.ConfigResourceTypeGroupConfig && c.ErrorCode == 0 {
+				e.groups.describe(c)
+			}
 			if why := CheckTopicName(c.ResourceName); c.ResourceType == kmsg.ConfigResourceTypeTopic && why != "" && c.ErrorCode != 0 {
 				c.ErrorCode, c.ErrorMessage = kerr.InvalidTopicException.Code, &why
 			}

@@ -525,7 +525,8 @@ func TestGroupConfigsAreKeptWithoutACleanStop(t *testing.T) {
 			t.Fatalf("%s = error %d", name, got)
 		}
 	}
-	set("share.max.size", kmsg.IncrementalAlterConfigOpSet, "7")
+	set("share.delivery.count.limit", kmsg.IncrementalAlterConfigOpSet, "7")
+	set("streams.num.standby.replicas", kmsg.IncrementalAlterConfigOpSet, "1") // none of the data plane's
 	set("share.session.timeout.ms", kmsg.IncrementalAlterConfigOpSet, "50000")
 	set("share.session.timeout.ms", kmsg.IncrementalAlterConfigOpDelete, "")
 
@@ -544,8 +545,8 @@ func TestGroupConfigsAreKeptWithoutACleanStop(t *testing.T) {
 			got[c.Name] = *c.Value
 		}
 	}
-	if len(got) != 1 || got["share.max.size"] != "7" {
-		t.Errorf("group configs = %v, want share.max.size=7 alone", got)
+	if want := map[string]string{"share.delivery.count.limit": "7", "streams.num.standby.replicas": "1"}; !maps.Equal(got, want) {
+		t.Errorf("group configs = %v, want %v", got, want)
 	}
 }
 

@@ -58,7 +58,11 @@ func startKfake(o Options) (*kfakePlane, error) {
 		opts = append(opts, kfake.SyncWrites())
 	}
 	if len(o.BrokerConfigs) > 0 {
-		opts = append(opts, kfake.BrokerConfigs(o.BrokerConfigs))
+		values := make(map[string]string, len(o.BrokerConfigs))
+		for name, value := range o.BrokerConfigs {
+			values[name] = ticking(name, value)
+		}
+		opts = append(opts, kfake.BrokerConfigs(values))
 	}
 	cluster, err := kfake.NewCluster(opts...)
 	if err != nil {

@@ -50,7 +50,7 @@ func rules() map[int16]rule {
 		int16(kmsg.DescribeConfigs):            {admit: on(admitDescribeConfigs)},
 		int16(kmsg.AlterConfigs):               {kept: true, admit: on(admitAlterConfigs)},
 		int16(kmsg.IncrementalAlterConfigs):    {kept: true, admit: on(admitIncrementalAlterConfigs)},
-		int16(kmsg.ListConfigResources):        {},
+		int16(kmsg.ListConfigResources):        {admit: on(admitListConfigResources)},
 		int16(kmsg.DescribeLogDirs):            {admit: on(admitDescribeLogDirs)},
 		int16(kmsg.ElectLeaders):               {admit: on(admitElectLeaders)},
 		int16(kmsg.AlterPartitionAssignments):  {admit: on(admitAlterPartitionAssignments)},

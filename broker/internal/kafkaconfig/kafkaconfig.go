@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -225,14 +226,14 @@ func (c Config) Check(value string) error {
 			return invalid("Expected value to be either true or false")
 		}
 	case Int, Short, Long, Double:
-		return c.checkNumber(trimmed)
+		return c.checkNumber(value)
 	case List:
 		return c.checkList(value)
 	case String, Class, Password:
 		if c.NonEmpty && trimmed == "" {
 			return invalid("String must be non-empty")
 		}
-		return c.checkChoice(value)
+		return c.checkChoice(trimmed)
 	}
 	return nil
 }
@@ -259,27 +260,51 @@ func (c Config) Canonical(value string) string {
 func (c Config) checkNumber(value string) error {
 	var n float64
 	var err error
+	read := strings.TrimSpace(value)
 	if c.Type == Double {
-		n, err = strconv.ParseFloat(value, 64)
+		n, err = strconv.ParseFloat(read, 64)
+		read = javaDouble(n)
 	} else {
 		bits := map[Type]int{Short: 16, Int: 32, Long: 64}[c.Type]
 		var whole int64
-		whole, err = strconv.ParseInt(value, 10, bits)
-		n = float64(whole)
+		whole, err = strconv.ParseInt(read, 10, bits)
+		n, read = float64(whole), strconv.FormatInt(whole, 10)
 	}
 	if err != nil {
 		return &InvalidError{Name: c.Name, Value: value, Why: "Not a number of type " + string(c.Type)}
 	}
 	number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+	invalid := func(why string) error { return &InvalidError{Name: c.Name, Value: read, Why: why} }
 	switch {
 	case c.Name == "compression.gzip.level" && n != -1 && (n < 1 || n > 9):
-		return &InvalidError{Name: c.Name, Value: value, Why: "Value must be between 1 and 9 or equal to -1"}
+		return invalid("Value must be between 1 and 9 or equal to -1")
 	case c.Min != nil && n < *c.Min:
-		return &InvalidError{Name: c.Name, Value: value, Why: "Value must be at least " + number(*c.Min)}
+		return invalid("Value must be at least " + number(*c.Min))
 	case c.Max != nil && n > *c.Max:
-		return &InvalidError{Name: c.Name, Value: value, Why: "Value must be no more than " + number(*c.Max)}
+		return invalid("Value must be no more than " + number(*c.Max))
 	}
 	return nil
+}
+
+// javaDouble prints a number as Java's Double.toString does: 1.0, 2.147483648E9.
+func javaDouble(f float64) string {
+	const low, high = 1e-3, 1e7 // between them there is no exponent
+	if m := math.Abs(f); f == 0 || m >= low && m < high {
+		s := strconv.FormatFloat(f, 'f', -1, 64)
+		if !strings.Contains(s, ".") {
+			s += ".0"
+		}
+		return s
+	}
+	mantissa, exponent, ok := strings.Cut(strconv.FormatFloat(f, 'E', -1, 64), "E")
+	if !ok { // an infinity, or no number
+		return mantissa
+	}
+	if !strings.Contains(mantissa, ".") {
+		mantissa += ".0"
+	}
+	n, _ := strconv.Atoi(exponent)
+	return mantissa + "E" + strconv.Itoa(n)
 }
 
 func (c Config) checkList(value string) error {

@@ -37,6 +37,13 @@ func TestCheckSaysWhatKafkaSays(t *testing.T) {
 		{"sasl.enabled.mechanisms", "", ""},
 		{"ssl.client.auth", "REQUIRED", "Invalid value REQUIRED for configuration ssl.client.auth: String must be one of: required, requested, none"},
 		{"num.network.threads", " 5 ", ""},
+		{"num.network.threads", " -7 ", "Invalid value -7 for configuration num.network.threads: Value must be at least 1"},
+		{"num.network.threads", " x ", "Invalid value  x  for configuration num.network.threads: Not a number of type INT"},
+		{"log.cleaner.min.cleanable.ratio", "-2", "Invalid value -2.0 for configuration log.cleaner.min.cleanable.ratio: Value must be at least 0"},
+		{"log.cleaner.min.cleanable.ratio", "2147483648", "Invalid value 2.147483648E9 for configuration log.cleaner.min.cleanable.ratio: Value must be no more than 1"},
+		{"log.cleaner.min.cleanable.ratio", "9223372036854775808", "Invalid value 9.223372036854776E18 for configuration log.cleaner.min.cleanable.ratio: Value must be no more than 1"},
+		{"ssl.client.auth", " 7 ", "Invalid value 7 for configuration ssl.client.auth: String must be one of: required, requested, none"},
+		{"ssl.client.auth", " none ", ""},
 		{"num.network.threads", "5.0", "Invalid value 5.0 for configuration num.network.threads: Not a number of type INT"},
 	} {
 		row, ok := kafkaconfig.Lookup(c.name)

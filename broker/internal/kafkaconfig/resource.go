@@ -4,7 +4,9 @@ import (
 	_ "embed" // the tables
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -18,8 +20,75 @@ type ResourceConfig struct {
 	Default *string `json:"default"`
 	// Synonym is the broker's config that it falls back to, "" when there is none.
 	Synonym string `json:"synonym"`
-	// Doc is the first sentence of Kafka's documentation, of topics only.
+	// Min, Max, Choices and Unique are those of [Config].
+	Min     *float64 `json:"min"`
+	Max     *float64 `json:"max"`
+	Choices []string `json:"choices"`
+	Unique  bool     `json:"unique"`
+	// Doc says what the config is about.
 	Doc string `json:"doc"`
+}
+
+// Check validates a value as Kafka's controller does: entries of a list that come again are none. The error is an [*InvalidError].
+func (r ResourceConfig) Check(value string) error {
+	c := Config{Name: r.Name, Type: r.Type, Min: r.Min, Max: r.Max, Choices: r.Choices}
+	if r.Type == List && r.Unique {
+		for _, e := range SplitList(value) {
+			if e == "" {
+				return &InvalidError{Name: r.Name, Value: value, whole: fmt.Sprintf("Configuration '%s' values must not be empty.", r.Name)}
+			}
+			if err := c.checkChoice(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := c.Check(value); err != nil {
+		return err
+	}
+	switch r.Name {
+	case "leader.replication.throttled.replicas", "follower.replication.throttled.replicas":
+		return r.checkThrottled(value)
+	case "share.auto.offset.reset":
+		return r.checkReset(strings.TrimSpace(value))
+	}
+	return nil
+}
+
+// checkThrottled wants the replicas whose replication is throttled: partition:broker, or all.
+func (r ResourceConfig) checkThrottled(value string) error {
+	entries := SplitList(value)
+	for _, e := range entries {
+		if !throttled().MatchString(e) && strings.TrimSpace(strings.Join(entries, "")) != "*" {
+			return &InvalidError{
+				Name: r.Name, Value: "[" + strings.Join(entries, ", ") + "]",
+				Why: r.Name + " must be the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+			}
+		}
+	}
+	return nil
+}
+
+//nolint:gochecknoglobals // compiled once
+var (
+	throttled = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A([0-9]+:[0-9]+)?\z`) })
+	duration  = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)\A[-+]?P([-+]?[0-9]+D)?(T([-+]?[0-9]+H)?([-+]?[0-9]+M)?([-+]?[0-9]+([.,][0-9]{0,9})?S)?)?\z`)
+	})
+)
+
+// checkReset wants a place to begin at: an end, or so long ago.
+func (r ResourceConfig) checkReset(value string) error {
+	if value == "earliest" || value == "latest" {
+		return nil
+	}
+	ago, by := strings.CutPrefix(value, "by_duration:")
+	if by && duration().MatchString(ago) && strings.ContainsAny(ago, "0123456789") && !strings.Contains(ago, "-") {
+		return nil
+	}
+	return &InvalidError{Name: r.Name, Value: value, Why: fmt.Sprintf(
+		"Invalid value `%s` for configuration %s. The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'.", value, r.Name,
+	)}
 }
 
 //go:embed topic-4.4.0.json
