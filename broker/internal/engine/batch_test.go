@@ -170,6 +170,17 @@ func TestCompressedBatchesAreUnpackedToBeJudged(t *testing.T) {
 	}
 }
 
+// Java reads no LZ4 frames whose blocks depend on each other: what a producer writes so, nobody could consume.
+func TestLinkedBlocksOfLZ4AreRefusedAsByKafka(t *testing.T) {
+	t.Parallel()
+	linked := pack(t, codecLz4, goodBatch(500)[batchHeader:], 500)
+	linked[batchHeader+4] &^= 1 << 5
+	var judge batches
+	if v := judge.check(seal(linked), 9, new(int64(maxInflatedRequest))); v.err != kerr.UnknownServerError {
+		t.Errorf("a batch with linked blocks = %v %q, want %v", v.err, v.why, kerr.UnknownServerError)
+	}
+}
+
 func TestABatchThatUnpacksToTooMuchIsRefused(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20

@@ -43,6 +43,9 @@ type inflaters struct {
 
 // check judges packed records: whether they are what their batch says and no larger than budget, which it uses up.
 func (p *inflaters) check(packed []byte, codec uint16, count int32, budget *int64, good recordRule) verdict {
+	if codec == codecLz4 && linkedBlocks(packed) {
+		return verdict{kerr.UnknownServerError, "Dependent block stream is unsupported."}
+	}
 	src, done, err := p.open(packed, codec)
 	if err == nil {
 		defer done()
@@ -56,6 +59,13 @@ func (p *inflaters) check(packed []byte, codec uint16, count int32, budget *int6
 	default:
 		return verdict{kerr.InvalidRecord, "The records do not match the batch that holds them."}
 	}
+}
+
+// linkedBlocks tells whether an LZ4 frame says that its blocks depend on each other. Java's consumers read no such frames, so Kafka
+// takes none.
+func linkedBlocks(frame []byte) bool {
+	const flags, independent = 4, 1 << 5 // after the magic number
+	return len(frame) > flags && frame[flags]&independent == 0
 }
 
 // open returns what packed unpacks to; done gives the decoder back.
