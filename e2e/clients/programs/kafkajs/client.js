@@ -77,11 +77,8 @@ function connection (job) {
 function registerCodecs () {
   CompressionCodecs[CompressionTypes.Snappy] = require('kafkajs-snappy')
   CompressionCodecs[CompressionTypes.LZ4] = () => {
-    const lz4 = require('lz4js')
-    return {
-      compress: async encoder => Buffer.from(lz4.compress(encoder.buffer)),
-      decompress: async buffer => Buffer.from(lz4.decompress(buffer)),
-    }
+    const lz4 = require('lz4-napi')
+    return { compress: encoder => lz4.compressFrame(encoder.buffer), decompress: buffer => lz4.decompressFrame(buffer) }
   }
   CompressionCodecs[CompressionTypes.ZSTD] = () => {
     // Its simple form reads no frames that don't say how long their content is.
