@@ -32,11 +32,7 @@ func findCoordinator() through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinat
 				if req.Version >= sharesFrom {
 					return q.permit(req, cluster(acl.ClusterAction))
 				}
-				text := malformed
-				if req.Version >= listFrom {
-					text = ""
-				}
-				q.refuse(req, kerr.InvalidRequest, text)
+				q.refuse(req, kerr.InvalidRequest, map[bool]string{true: malformed}[req.Version < listFrom])
 				return false
 			default: // whoever asks
 				q.refuse(req, kerr.InvalidRequest, malformed)
@@ -48,27 +44,29 @@ func findCoordinator() through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinat
 			return q.permit(req, need)
 		},
 		after: func(q *call, _ *kmsg.FindCoordinatorRequest, resp *kmsg.FindCoordinatorResponse) {
-			at := q.endpoint()
-			place := func(code int16, node *int32, host *string, port *int32) {
-				if code != 0 {
-					*node, *host, *port = -1, "", -1
-					return
-				}
-				*node, *host, *port = q.server.o.NodeID, at.Host, at.Port
-			}
 			if q.header.Version < listFrom {
-				place(resp.ErrorCode, &resp.NodeID, &resp.Host, &resp.Port)
+				q.place(resp.ErrorCode, &resp.NodeID, &resp.Host, &resp.Port)
 				if resp.ErrorCode == 0 {
 					resp.ErrorMessage = nonEmpty("NONE")
 				}
 			}
 			for i := range resp.Coordinators {
 				c := &resp.Coordinators[i]
-				place(c.ErrorCode, &c.NodeID, &c.Host, &c.Port)
+				q.place(c.ErrorCode, &c.NodeID, &c.Host, &c.Port)
 				if c.ErrorMessage == nil {
 					c.ErrorMessage = new(string)
 				}
 			}
 		},
 	}
+}
+
+// place fills in where a coordinator is: here, or nowhere.
+func (q *call) place(code int16, node *int32, host *string, port *int32) {
+	if code != 0 {
+		*node, *host, *port = -1, "", -1
+		return
+	}
+	at := q.endpoint()
+	*node, *host, *port = q.server.o.NodeID, at.Host, at.Port
 }

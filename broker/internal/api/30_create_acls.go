@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -77,10 +78,8 @@ func createACLs(ctx context.Context, q *call, req *kmsg.CreateACLsRequest) (*kms
 	if added > 0 {
 		q.server.o.Log.Info("created ACLs", slog.Int("acls", added), slog.String("principal", q.sender()))
 	}
-	for _, why := range refused {
-		if why != nil && len(why.Message) > mostText { // Kafka's broker cannot read its controller's answer then
-			return createResults(req, func(r *kmsg.CreateACLsResponseResult, _ int) { r.ErrorCode = kerr.UnknownServerError.Code }), nil
-		}
+	if slices.ContainsFunc(refused, untellable) {
+		return createResults(req, func(r *kmsg.CreateACLsResponseResult, _ int) { r.ErrorCode = kerr.UnknownServerError.Code }), nil
 	}
 	return createResults(req, func(r *kmsg.CreateACLsResponseResult, i int) {
 		r.ErrorMessage = new(string)
@@ -89,6 +88,9 @@ func createACLs(ctx context.Context, q *call, req *kmsg.CreateACLsRequest) (*kms
 		}
 	}), nil
 }
+
+// untellable is a refusal whose text is too long for a message: Kafka's broker cannot read its controller's answer then.
+func untellable(r *acl.Refusal) bool { return r != nil && len(r.Message) > mostText }
 
 func createResults(req *kmsg.CreateACLsRequest, fill func(r *kmsg.CreateACLsResponseResult, i int)) *kmsg.CreateACLsResponse {
 	resp := kmsg.NewPtrCreateACLsResponse()
