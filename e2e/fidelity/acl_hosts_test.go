@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -48,7 +49,7 @@ func tableHosts(t *testing.T) []string {
 }
 
 // madeUpHosts are hosts that are valid, invalid, and nearly the one or the other. The same seed makes the same ones.
-func madeUpHosts(n int) []string {
+func madeUpHosts(count int) []string {
 	r := rand.New(rand.NewPCG(1276, 44))
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
 	octet := func() string {
@@ -60,7 +61,7 @@ func madeUpHosts(n int) []string {
 		case 2:
 			return pick("0", "255", "00", "000", "127", "128")
 		default:
-			return fmt.Sprint(r.IntN(256))
+			return strconv.Itoa(r.IntN(256))
 		}
 	}
 	dotted := func() string {
@@ -125,11 +126,11 @@ func madeUpHosts(n int) []string {
 		case 1:
 			return fmt.Sprintf("%0*d", 1+r.IntN(6), r.IntN(most+4))
 		default:
-			return fmt.Sprint(r.IntN(most + 1))
+			return strconv.Itoa(r.IntN(most + 1))
 		}
 	}
 	noise := func(host string) string {
-		if len(host) == 0 || r.IntN(9) > 0 {
+		if host == "" || r.IntN(9) > 0 {
 			return host
 		}
 		at := r.IntN(len(host) + 1)
@@ -148,7 +149,7 @@ func madeUpHosts(n int) []string {
 	}
 	seen := map[string]bool{}
 	var hosts []string
-	for len(hosts) < n {
+	for len(hosts) < count {
 		var host string
 		switch r.IntN(20) {
 		case 0:
@@ -156,7 +157,7 @@ func madeUpHosts(n int) []string {
 		case 1:
 			host = sixes()
 		case 2:
-			host = pick("*", "**", "localhost", "example.com", "a.b", "User:a", "10.0.0.*", "10.0.0.1-9", "host-"+fmt.Sprint(r.IntN(1000)),
+			host = pick("*", "**", "localhost", "example.com", "a.b", "User:a", "10.0.0.*", "10.0.0.1-9", "host-"+strconv.Itoa(r.IntN(1000)),
 				strings.Repeat("x", 1+r.IntN(300)), strings.Repeat("é", 1+r.IntN(40)))
 		case 3:
 			host = pick("a", "bad", "10", "10.0", "*", "", "1a", "0x0a.0.0.1") + "/" + length(32)
@@ -240,6 +241,26 @@ func judgeHosts(t *testing.T, p *peer, hosts []string, principal string) map[str
 		}
 	}
 	return byHost
+}
+
+// Below 4.4-IV1 a host with a slash is refused, whatever it is; a cluster that is raised takes ranges at once.
+func TestRangesWaitForTheirLevelAlike(t *testing.T) { //nolint:tparallel // its steps follow each other
+	t.Parallel()
+	b := pair(t, "metadata.version=4.3-IV0")
+	hosts := append(tableHosts(t), madeUpHosts(100)...)
+	hosts = slices.DeleteFunc(hosts, foreignDigit)
+	for _, level := range []int16{30, 31, 32} {
+		b.compare(t, fmt.Sprintf("acl/hosts/level-%d", level), func(t *testing.T, p *peer) any {
+			req := kmsg.NewPtrUpdateFeaturesRequest()
+			update := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+			update.Feature, update.MaxVersionLevel, update.UpgradeType = "metadata.version", level, 1
+			req.Version, req.TimeoutMillis, req.FeatureUpdates = 1, 60_000, append(req.FeatureUpdates, update)
+			if resp := p.root(t, req).(*kmsg.UpdateFeaturesResponse); resp.ErrorCode != 0 {
+				t.Fatalf("%s: to level %d: error %d %s", p.name, level, resp.ErrorCode, text(resp.ErrorMessage))
+			}
+			return judgeHosts(t, p, hosts, fmt.Sprintf("User:level-%d", level))
+		})
+	}
 }
 
 func TestHostsOfRulesAreJudgedAlike(t *testing.T) {

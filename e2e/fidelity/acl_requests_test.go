@@ -135,9 +135,9 @@ func TestRulesAreTakenAndRefusedAlike(t *testing.T) {
 		})
 		b.compare(t, fmt.Sprintf("acl/create/v%d/one-throws", version), func(t *testing.T, p *peer) any {
 			req := kmsg.NewPtrCreateACLsRequest()
-			any := parseRule(t, "allow READ Topic thrown", "User:thrown")
-			any.Operation = 1
-			req.Version, req.Creations = version, []rule{parseRule(t, "allow READ Topic thrown", "User:thrown"), any, parseRule(t, "allow READ Topic thrown", "thrown")}
+			throws := parseRule(t, "allow READ Topic thrown", "User:thrown")
+			throws.Operation = 1
+			req.Version, req.Creations = version, []rule{parseRule(t, "allow READ Topic thrown", "User:thrown"), throws, parseRule(t, "allow READ Topic thrown", "thrown")}
 			return p.answered(t, "root", req)
 		})
 		b.compare(t, fmt.Sprintf("acl/create/v%d/unknown", version), func(t *testing.T, p *peer) any {
@@ -208,7 +208,7 @@ func filtered(t *testing.T) []rule {
 		"allow READ Topic * User:a *", "allow READ Topic *~ User:a *", "allow READ Topic two User:a 2001:db8::/32", "allow READ Topic two User:b 2001:db8:0::/32",
 		"allow READ Group one User:a *", "allow READ Group o~ User:b *", "allow READ Group * User:c *", "allow ALL Group *a User:c *",
 		"allow ALTER Cluster kafka-cluster User:a *", "deny ALTER Cluster kafka-cluster User:b 10.0.0.0/8", "allow CREATE Cluster kafka-cluster~ User:a *",
-		"allow WRITE Txn one User:a *", "allow WRITE Txn o~ User:a *", "allow DESCRIBE Token one User:a *", "allow CREATE_TOKENS User User:a User:a *",
+		"allow WRITE Txn one User:a *", "allow WRITE Txn o~ User:a *", "allow DESCRIBE Token one User:a *", "allow CREATE_TOKENS User User:a User:b *",
 		"allow DESCRIBE_TOKENS User User:~ User:a *", "allow TWO_PHASE_COMMIT Txn * Group:g *", "allow IDEMPOTENT_WRITE Cluster kafka-cluster User:a 0.0.0.0/0",
 	} {
 		rules = append(rules, parseRule(t, text, ""))

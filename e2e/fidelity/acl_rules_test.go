@@ -13,9 +13,15 @@ import (
 // theAuthority is the pair of the cases about rules: each begins and ends without any, so it is not for cases of other things.
 var theAuthority kept
 
-// authority is that pair.
+// authority is that pair. It has a listener V6 without a password on ::1, where there is ::1.
 func authority(t *testing.T) *both {
 	t.Helper()
+	if theAuthority.properties == nil && hasIPv6() {
+		theAuthority.properties = []string{
+			"listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0,SASL_SSL://127.0.0.1:0,V6://[::1]:0",
+			"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,V6:PLAINTEXT",
+		}
+	}
 	return theAuthority.get(t)
 }
 

@@ -37,7 +37,6 @@ type how struct {
 // conn is a connection that sends whatever it is told to. It is for one goroutine at a time.
 type conn struct {
 	net.Conn
-	socket      net.Conn // below TLS, or the same
 	peer        *peer
 	correlation int32
 	once        sync.Once
@@ -66,7 +65,7 @@ func (p *peer) connect(ctx context.Context, listener string, as how) (*conn, err
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: socket, socket: socket, peer: p}
+	c := &conn{Conn: socket, peer: p}
 	protocol := p.protocol(listener)
 	if as.bare {
 		return c, nil
@@ -146,14 +145,6 @@ func (c *conn) login(ctx context.Context, as how) error {
 
 // close hangs up; the peer may have done so before.
 func (c *conn) close() { c.once.Do(func() { _ = c.Close() }) }
-
-// abort hangs up with a RST.
-func (c *conn) abort() {
-	if tcp, ok := c.socket.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	c.once.Do(func() { _ = c.socket.Close() })
-}
 
 // bytes sends b as it is. It returns "" or how it failed.
 func (c *conn) bytes(b []byte) string {

@@ -43,18 +43,19 @@ var theShared kept
 
 // kept is a pair that is started when it is first asked for and lives until TestMain ends it.
 type kept struct {
-	once sync.Once
-	both *both
-	dir  string
-	err  error
+	once       sync.Once
+	properties []string
+	both       *both
+	dir        string
+	err        error
 }
 
 func (k *kept) get(t *testing.T) *both {
 	t.Helper()
 	needKafka(t)
 	k.once.Do(func() {
-		if k.dir, k.err = os.MkdirTemp("", "brokerlab-fidelity-"); k.err == nil {
-			k.both, k.err = startBoth(k.dir, nil)
+		if k.dir, k.err = os.MkdirTemp("", "brokerlab-fidelity-"); k.err == nil { //nolint:usetesting // it outlives the test
+			k.both, k.err = startBoth(k.dir, k.properties)
 		}
 	})
 	if k.err != nil {
