@@ -70,7 +70,7 @@ func admin(ctx context.Context, r contract.Request) (contract.Fields, error) {
 	}
 	defer c.Close()
 	a := kadm.NewClient(c)
-	if _, err := a.CreateTopic(ctx, 1, 1, nil, r.Topic); err != nil {
+	if _, err = a.CreateTopic(ctx, 1, 1, nil, r.Topic); err != nil {
 		return nil, fmt.Errorf("create: %w", err)
 	}
 	topics, err := a.ListTopics(ctx, r.Topic)

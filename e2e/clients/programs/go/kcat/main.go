@@ -28,7 +28,7 @@ func main() {
 
 // version is kcat's own and that of its library.
 func version() string {
-	out, err := exec.Command("kcat", "-V").CombinedOutput()
+	out, err := exec.CommandContext(context.Background(), "kcat", "-V").CombinedOutput()
 	if err != nil {
 		return ""
 	}
@@ -128,8 +128,8 @@ func transact(ctx context.Context, r contract.Request) (contract.Fields, error) 
 	}
 	defer p.Kill()
 	for line := range strings.Lines(lines(r, contract.Aborted)) {
-		if err := p.Write(pipe.Padded(strings.TrimSpace(line), block)); err != nil {
-			return nil, err
+		if wrong := p.Write(pipe.Padded(strings.TrimSpace(line), block)); wrong != nil {
+			return nil, wrong
 		}
 	}
 	for sent := committed; sent < committed+r.Count; {

@@ -90,7 +90,7 @@ func metadata(_ context.Context, r contract.Request) (contract.Fields, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
+	defer contract.Close(c)
 	return contract.Fields{"brokers": len(c.Brokers())}, nil
 }
 
@@ -103,8 +103,8 @@ func admin(_ context.Context, r contract.Request) (contract.Fields, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer a.Close()
-	if err := a.CreateTopic(r.Topic, &sarama.TopicDetail{NumPartitions: 1, ReplicationFactor: 1}, false); err != nil {
+	defer contract.Close(a)
+	if err = a.CreateTopic(r.Topic, &sarama.TopicDetail{NumPartitions: 1, ReplicationFactor: 1}, false); err != nil {
 		return nil, fmt.Errorf("create: %w", err)
 	}
 	topics, err := a.DescribeTopics([]string{r.Topic})
@@ -146,7 +146,7 @@ func produce(_ context.Context, r contract.Request) (contract.Fields, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer p.Close()
+	defer contract.Close(p)
 	if err := send(p, records(r, "")); err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func transact(_ context.Context, r contract.Request) (contract.Fields, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer p.Close()
+	defer contract.Close(p)
 	for prefix, end := range map[string]func() error{"": p.CommitTxn, contract.Aborted: p.AbortTxn} {
 		if err := p.BeginTxn(); err != nil {
 			return nil, fmt.Errorf("begin: %w", err)
@@ -249,7 +249,7 @@ func consume(ctx context.Context, r contract.Request) (contract.Fields, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer g.Close()
+	defer contract.Close(g)
 	h := &handler{values: make(chan string), joined: make(chan struct{})}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -288,7 +288,7 @@ func open(ctx context.Context, r contract.Request) (contract.Session, error) {
 	}
 	s := &session{topic: r.Topic, h: &handler{values: make(chan string, 10_000), joined: make(chan struct{})}}
 	err = while(ctx, func() error {
-		p, err := sarama.NewSyncProducer(r.Seeds(), config)
+		p, err := sarama.NewSyncProducer(r.Seeds(), config) //nolint:govet // shadow: the error of this function alone
 		if err != nil {
 			return fmt.Errorf("producer: %w", err)
 		}
@@ -304,7 +304,7 @@ func open(ctx context.Context, r contract.Request) (contract.Session, error) {
 		return nil, err
 	}
 	inner, cancel := context.WithCancel(context.Background())
-	s.cancel, s.failed = cancel, member(inner, s.g, r.Topic, s.h)
+	s.cancel, s.failed = cancel, member(inner, s.g, r.Topic, s.h) //nolint:contextcheck // it outlives the round that opened it
 	return s, nil
 }
 

@@ -116,7 +116,7 @@ func produce(ctx context.Context, r contract.Request) (contract.Fields, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer w.Close()
+	defer contract.Close(w)
 	messages := make([]kafka.Message, r.Count)
 	for i := range messages {
 		messages[i].Value = []byte(r.Value(i))
@@ -131,31 +131,30 @@ func transact(context.Context, contract.Request) (contract.Fields, error) {
 	return nil, contract.UnsupportedError{Why: "its writer has no transactions"}
 }
 
-func reader(r contract.Request) (*kafka.Reader, error) {
+// reader makes a reader and its log, in which is why a call failed: calls wait until they succeed.
+func reader(r contract.Request) (*kafka.Reader, *logger, error) {
 	config, err := r.TLS()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	m, err := mechanism(r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	last := &logger{}
 	return kafka.NewReader(kafka.ReaderConfig{
 		Brokers: r.Seeds(), GroupID: r.Group, Topic: r.Topic, StartOffset: kafka.FirstOffset, IsolationLevel: kafka.ReadCommitted,
-		MaxWait: 500 * time.Millisecond, ErrorLogger: &last,
+		MaxWait: 500 * time.Millisecond, ErrorLogger: last,
 		Dialer: &kafka.Dialer{ClientID: r.ClientID, Timeout: 10 * time.Second, DualStack: true, TLS: config, SASLMechanism: m},
-	}), nil
+	}), last, nil
 }
 
-// last is what a reader wrote to its log: its calls wait until they succeed, and tell no error.
-var last logger
-
 func consume(ctx context.Context, r contract.Request) (contract.Fields, error) {
-	c, err := reader(r)
+	c, last, err := reader(r)
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
+	defer contract.Close(c)
 	read, aborted := 0, 0
 	for read < r.Count {
 		m, err := c.ReadMessage(ctx)
@@ -172,8 +171,9 @@ func consume(ctx context.Context, r contract.Request) (contract.Fields, error) {
 
 // session is a writer and a reader in a group.
 type session struct {
-	w *kafka.Writer
-	r *kafka.Reader
+	w    *kafka.Writer
+	r    *kafka.Reader
+	last *logger
 }
 
 func open(_ context.Context, r contract.Request) (contract.Session, error) {
@@ -181,11 +181,11 @@ func open(_ context.Context, r contract.Request) (contract.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := reader(r)
+	c, last, err := reader(r)
 	if err != nil {
 		return nil, err
 	}
-	return &session{w: w, r: c}, nil
+	return &session{w: w, r: c, last: last}, nil
 }
 
 func (s *session) Round(ctx context.Context, value string) error {
@@ -195,7 +195,7 @@ func (s *session) Round(ctx context.Context, value string) error {
 	for {
 		m, err := s.r.ReadMessage(ctx)
 		if err != nil {
-			return fmt.Errorf("consume: %w", last.explain(err))
+			return fmt.Errorf("consume: %w", s.last.explain(err))
 		}
 		if string(m.Value) == value {
 			return nil

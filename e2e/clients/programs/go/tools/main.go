@@ -17,16 +17,16 @@ import (
 )
 
 func main() {
-	dir, err := os.MkdirTemp("", "kafka-tools-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	defer os.RemoveAll(dir)
 	if len(os.Args) != 2 {
 		fmt.Fprintln(os.Stderr, "usage: tools LIBS")
 		return
 	}
+	dir, err := os.MkdirTemp("", "kafka-tools-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
 	t := tools{libs: os.Args[1], dir: dir}
 	contract.Main(contract.Client{
 		Name: "Apache Kafka's tools", Version: t.version(),
@@ -78,6 +78,7 @@ func (t tools) properties(r contract.Request, more ...string) (string, error) {
 			if err != nil {
 				return "", err
 			}
+			//nolint:gosec // a folder of its own
 			if err := os.WriteFile(store, append(key, chain...), 0o600); err != nil {
 				return "", err
 			}
@@ -89,8 +90,8 @@ func (t tools) properties(r contract.Request, more ...string) (string, error) {
 		if r.Mechanism == "PLAIN" {
 			module = "plain.PlainLoginModule"
 		}
-		lines = append(lines, "sasl.mechanism="+r.Mechanism, fmt.Sprintf(
-			`sasl.jaas.config=org.apache.kafka.common.security.%s required username="%s" password="%s";`, module, r.User, r.Password))
+		lines = append(lines, "sasl.mechanism="+r.Mechanism, "sasl.jaas.config=org.apache.kafka.common.security."+module+
+			` required username="`+r.User+`" password="`+r.Password+`";`)
 	}
 	path := filepath.Join(t.dir, "client.properties")
 	return path, os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600)
@@ -170,7 +171,8 @@ func (t tools) admin(ctx context.Context, r contract.Request) (contract.Fields, 
 		{"ConfigCommand", "Completed updating config for topic " + r.Topic, []string{"--alter", "--topic", r.Topic, "--add-config", "retention.ms=60000"}},
 		{"ConfigCommand", "retention.ms=60000", []string{"--describe", "--topic", r.Topic}},
 		{"AclCommand", "operation=READ, permissionType=ALLOW", []string{
-			"--add", "--allow-principal", "User:tool", "--allow-host", "10.0.0.0/8", "--operation", "Read", "--topic", r.Topic + "-x"}},
+			"--add", "--allow-principal", "User:tool", "--allow-host", "10.0.0.0/8", "--operation", "Read", "--topic", r.Topic + "-x",
+		}},
 		{"AclCommand", "host=10.0.0.0/8", []string{"--list", "--topic", r.Topic + "-x"}},
 		{"AclCommand", "", []string{"--remove", "--force", "--topic", r.Topic + "-x"}},
 		{"TopicCommand", "PartitionCount: 1", []string{"--describe", "--topic", r.Topic}},

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -135,6 +136,9 @@ func Dependency(path string) string {
 	return "unknown"
 }
 
+// Close closes what has nothing more to say.
+func Close(c io.Closer) { _ = c.Close() }
+
 // Main does what standard input asks for.
 func Main(c Client) {
 	out := &printer{to: os.Stdout, client: c}
@@ -177,9 +181,7 @@ func (p *printer) run(ctx context.Context, r Request, in io.Reader) {
 			return
 		}
 		line := Fields{"ok": true}
-		for k, v := range fields {
-			line[k] = v
-		}
+		maps.Copy(line, fields)
 		p.print(line)
 	case known || r.Op == "loop":
 		p.print(Fields{"unsupported": "the client has no such call"})

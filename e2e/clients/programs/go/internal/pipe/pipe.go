@@ -21,7 +21,7 @@ import (
 // stream. That is its error, too, where it failed. What runs when ctx ends is asked to stop, and killed if it does not.
 func Run(ctx context.Context, stdin string, told func(string) string, command ...string) (out, said string, err error) {
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the client is what is run
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 3 * time.Second
@@ -51,7 +51,8 @@ type Process struct {
 
 // Start starts a command. Its standard input is a pipe.
 func Start(command ...string) (*Process, error) {
-	p := &Process{cmd: exec.Command(command[0], command[1:]...), Lines: make(chan string, 10_000), done: make(chan struct{})}
+	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec,noctx // the client is what is run, and it outlives the call
+	p := &Process{cmd: cmd, Lines: make(chan string, 10_000), done: make(chan struct{})}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // nobody else would end it
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
