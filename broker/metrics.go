@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sys/unix"
 
+	"github.com/brokerlab/brokerlab/broker/internal/api"
 	"github.com/brokerlab/brokerlab/broker/internal/network"
 )
 
@@ -112,6 +113,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	counts := b.network.Counts()
 	for i := range counts {
 		listenerMetrics(out, &counts[i])
+		authenticationMetrics(out, &counts[i], b.api.Authentications(counts[i].Listener.Name))
 		admissionMetrics(out, &counts[i])
 	}
 	idleMetrics(out, counts)
@@ -154,14 +156,12 @@ func send(out chan<- prometheus.Metric, kind prometheus.ValueType, name, help st
 
 func listenerMetrics(out chan<- prometheus.Metric, n *network.ListenerCounts) {
 	l := []string{"listener", n.Listener.Name}
-	var closed uint64
 	for _, reason := range network.Reasons() {
-		closed += n.Closed[reason]
 		counter(out, "brokerlab_connections_closed_total", "Connections that ended, by reason.", float64(n.Closed[reason]), append(l, "reason", reason.String())...)
 	}
 	gauge(out, "kafka_server_socket_server_metrics_connection_count", "Connections that are open.", float64(n.Established), l...)
-	counter(out, "kafka_server_socket_server_metrics_connection_creation_total", "Connections that were accepted.", float64(n.Accepted), l...)
-	counter(out, "kafka_server_socket_server_metrics_connection_close_total", "Connections that ended.", float64(closed), l...)
+	counter(out, "kafka_server_socket_server_metrics_connection_creation_total", "Connections that were admitted.", float64(n.Admitted), l...)
+	counter(out, "kafka_server_socket_server_metrics_connection_close_total", "Connections that were admitted, and ended.", float64(n.Ended), l...)
 	counter(out, "kafka_server_socket_server_metrics_incoming_byte_total", "Bytes read from clients, ciphertext over TLS.", float64(n.BytesIn), l...)
 	counter(out, "kafka_server_socket_server_metrics_outgoing_byte_total", "Bytes written to clients, ciphertext over TLS.", float64(n.BytesOut), l...)
 	counter(out, "kafka_network_socketserver_expiredconnectionskilledcount_value", "Connections closed because their SASL session had expired.", float64(n.Closed[network.ReasonSessionExpired]), l...)
@@ -172,6 +172,20 @@ func listenerMetrics(out chan<- prometheus.Metric, n *network.ListenerCounts) {
 	counter(out, "brokerlab_accept_pauses_total", "Times that accepting paused for want of file descriptors.", float64(n.FilePauses), l...)
 	counter(out, "brokerlab_tls_handshakes_total", "TLS handshakes that ended.", float64(n.Handshakes), append(l, "result", "success")...)
 	counter(out, "brokerlab_tls_handshakes_total", "TLS handshakes that ended.", float64(n.HandshakeFailures), append(l, "result", "failure")...)
+}
+
+// authenticationMetrics count as Kafka does: over TLS alone the handshake is the authentication, and with SASL a handshake that
+// fails is one that failed.
+func authenticationMetrics(out chan<- prometheus.Metric, n *network.ListenerCounts, sasl api.Authentications) {
+	succeeded, failed := sasl.Succeeded, sasl.Failed+n.HandshakeFailures+n.Closed[network.ReasonPlaintextOnTLS]
+	if n.Listener.Protocol == network.SSL {
+		succeeded = n.Handshakes
+	}
+	const prefix = "kafka_server_socket_server_metrics_"
+	l := []string{"listener", n.Listener.Name}
+	counter(out, prefix+"successful_authentication_total", "Authentications that succeeded: SASL, or the handshake where TLS is all there is.", float64(succeeded), l...)
+	counter(out, prefix+"successful_reauthentication_total", "SASL re-authentications that succeeded.", float64(sasl.Again), l...)
+	counter(out, prefix+"failed_authentication_total", "SASL authentications and TLS handshakes that failed.", float64(failed), l...)
 }
 
 // idleMetrics say how much time the network threads have to spare.

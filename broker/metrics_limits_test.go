@@ -99,7 +99,7 @@ func TestMetricsTellWhatLimitsDidToConnections(t *testing.T) {
 		`brokerlab_connections_closed_total{listener="CLIENT",reason="per_ip_rate"}`:      0,
 		`brokerlab_connections_closed_total{listener="CLIENT",reason="per_ip_limit"}`:     1,
 		`brokerlab_connections_outcome_total{listener="INSIDE",reason="admitted"}`:        1,
-		`kafka_server_socket_server_metrics_connection_creation_total{listener="CLIENT"}`: 5,
+		`kafka_server_socket_server_metrics_connection_creation_total{listener="CLIENT"}`: 3, // not those refused and held
 	})
 	body = metrics(t, b)
 	if n := series(body, `kafka_server_socket_server_metrics_ip_connection_accept_throttle_time{listener="CLIENT"}`); n <= 0 {
@@ -159,4 +159,40 @@ func TestLabelsThatClientsChooseAreBounded(t *testing.T) {
 	if total != clients+1 {
 		t.Errorf("the series have %v connections in all, want %d", total, clients+1)
 	}
+}
+
+// Kafka's listeners count an authentication each, whatever it is of: over TLS alone the handshake.
+func TestMetricsCountAuthentications(t *testing.T) {
+	t.Parallel()
+	b := start(t, load(t, limitableProperties(t)+"metrics.listener=127.0.0.1:0\nconnection.failed.authentication.delay.ms=0\n"+
+		"listener.name.login.sasl.enabled.mechanisms=PLAIN\nlistener.name.login.plain.sasl.jaas.config="+
+		"org.apache.kafka.common.security.plain.PlainLoginModule required user_alice=\"a\";\n"))
+	ask[*kmsg.ApiVersionsResponse](dial(t, b.Addr("CLIENT")), versionsRequest(3))
+	ask[*kmsg.ApiVersionsResponse](overTLS(t, dial(t, b.Addr("SECURE")), insecure()), versionsRequest(3))
+	for _, listener := range []string{"SECURE", "LOGIN"} {
+		plain := dial(t, b.Addr(listener))
+		if _, err := plain.conn.Write([]byte("GET / HTTP/1.0\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	user := overTLS(t, dial(t, b.Addr("LOGIN")), insecure())
+	plainLogin(user, "alice", "a")
+	plainLogin(overTLS(t, dial(t, b.Addr("LOGIN")), insecure()), "alice", "wrong")
+	want := map[string]float64{
+		`successful_authentication_total{listener="CLIENT"}`: 0, `failed_authentication_total{listener="CLIENT"}`: 0,
+		`successful_authentication_total{listener="SECURE"}`: 1, `failed_authentication_total{listener="SECURE"}`: 1,
+		`successful_authentication_total{listener="LOGIN"}`: 1, `failed_authentication_total{listener="LOGIN"}`: 2,
+		`successful_reauthentication_total{listener="LOGIN"}`: 0,
+		`connection_creation_total{listener="LOGIN"}`:         3, `connection_close_total{listener="LOGIN"}`: 2,
+	}
+	var body string
+	eventually(t, "the counts", func() bool {
+		body = metrics(t, b)
+		for name, value := range want {
+			if series(body, "kafka_server_socket_server_metrics_"+name) != value {
+				return false
+			}
+		}
+		return true
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,13 +17,27 @@ import (
 // metrics counts requests and what they were answered, under the names that jmx_exporter gives
 // Kafka's. Safe for concurrent use.
 type metrics struct {
-	requests  *prometheus.CounterVec
-	errors    *prometheus.CounterVec
-	seconds   *prometheus.CounterVec
-	successes *prometheus.CounterVec
-	reauths   *prometheus.CounterVec
-	failures  *prometheus.CounterVec
-	codes     sync.Map // reflect.Type → codeFields
+	requests *prometheus.CounterVec
+	errors   *prometheus.CounterVec
+	seconds  *prometheus.CounterVec
+	codes    sync.Map // reflect.Type → codeFields
+	sasl     sync.Map // a listener's name → *authentications
+}
+
+// authentications are those of a listener.
+type authentications struct{ succeeded, again, failed atomic.Uint64 }
+
+// Authentications counts the SASL authentications of a listener since the broker was made: those that succeeded, those of them
+// that were not their connection's first, which are not among the former, and those that failed.
+type Authentications struct{ Succeeded, Again, Failed uint64 }
+
+// Authentications counts those of the listener of a name. All are 0 where nobody has tried.
+func (s *Server) Authentications(listener string) Authentications {
+	if known, ok := s.metrics.sasl.Load(listener); ok {
+		a := known.(*authentications)
+		return Authentications{Succeeded: a.succeeded.Load(), Again: a.again.Load(), Failed: a.failed.Load()}
+	}
+	return Authentications{}
 }
 
 func newMetrics() *metrics {
@@ -30,19 +45,16 @@ func newMetrics() *metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	return &metrics{
-		requests:  counter("kafka_network_requestmetrics_requestspersec_count", "Requests answered, by API and version.", "request", "version"),
-		errors:    counter("kafka_network_requestmetrics_errorspersec_count", "Error codes in answers, NONE where there is none, by API.", "request", "error"),
-		seconds:   counter("kafka_network_requestmetrics_totaltimems_sum", "Milliseconds from a request's arrival to its answer, summed.", "request"),
-		successes: counter("kafka_server_socket_server_metrics_successful_authentication_total", "SASL authentications that succeeded.", "listener"),
-		reauths:   counter("kafka_server_socket_server_metrics_successful_reauthentication_total", "SASL re-authentications that succeeded.", "listener"),
-		failures:  counter("kafka_server_socket_server_metrics_failed_authentication_total", "SASL authentications that failed.", "listener"),
+		requests: counter("kafka_network_requestmetrics_requestspersec_count", "Requests answered, by API and version.", "request", "version"),
+		errors:   counter("kafka_network_requestmetrics_errorspersec_count", "Error codes in answers, NONE where there is none, by API.", "request", "error"),
+		seconds:  counter("kafka_network_requestmetrics_totaltimems_sum", "Milliseconds from a request's arrival to its answer, summed.", "request"),
 	}
 }
 
 // Collectors are the request metrics, for a registry.
 func (s *Server) Collectors() []prometheus.Collector {
 	m := s.metrics
-	all := []prometheus.Collector{m.requests, m.errors, m.seconds, m.successes, m.reauths, m.failures}
+	all := []prometheus.Collector{m.requests, m.errors, m.seconds}
 	if s.authorizations != nil {
 		all = append(all, s.authorizations.collectors()...)
 	}
@@ -57,13 +69,18 @@ func (s *Server) Load() (waiting, busy, workers int) { return s.pool.load() }
 
 func (m *metrics) authenticated(listener string, again bool) {
 	if again {
-		m.reauths.WithLabelValues(listener).Inc()
+		m.saslOf(listener).again.Add(1)
 		return
 	}
-	m.successes.WithLabelValues(listener).Inc()
+	m.saslOf(listener).succeeded.Add(1)
 }
 
-func (m *metrics) refusedAuthentication(listener string) { m.failures.WithLabelValues(listener).Inc() }
+func (m *metrics) refusedAuthentication(listener string) { m.saslOf(listener).failed.Add(1) }
+
+func (m *metrics) saslOf(listener string) *authentications {
+	known, _ := m.sasl.LoadOrStore(listener, new(authentications))
+	return known.(*authentications)
+}
 
 func (m *metrics) answered(r *row, version int16, resp kmsg.Response, took time.Duration) {
 	m.requests.WithLabelValues(r.name, strconv.Itoa(int(version))).Inc()

@@ -48,7 +48,7 @@ type listener struct {
 	pastBytes [2]uint64  // in and out, of the loops that are gone
 
 	established, handshaking, queued, held atomic.Int64
-	accepted, admitted, filePauses         atomic.Uint64
+	accepted, admitted, ended, filePauses  atomic.Uint64
 	handshakes, handshakeFailures          atomic.Uint64
 	refused, closed                        [reasonCount]atomic.Uint64
 	complaints                             [reasonCount]Complaint

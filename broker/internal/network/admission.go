@@ -115,14 +115,20 @@ func (l *listener) refuse(ctx context.Context, a accepted, cause error) {
 
 // dismiss closes a socket that was refused, and remembers it.
 func (l *listener) dismiss(a *accepted, reason Reason) {
-	l.discard(a, reason)
+	l.drop(a, reason)
 	l.server.ended.add(&Closed{
 		Remote: a.remote, Listener: &l.Listener, Since: a.stamps.since(), Reason: reason, Refused: true, stamps: a.stamps,
 	})
 }
 
-// discard closes a socket that never was in epoll, then gives its slot back.
+// discard closes a socket that was admitted and never was in epoll.
 func (l *listener) discard(a *accepted, reason Reason) {
+	l.drop(a, reason)
+	l.ended.Add(1)
+}
+
+// drop closes a socket that never was in epoll, then gives its slot back.
+func (l *listener) drop(a *accepted, reason Reason) {
 	_ = unix.Close(a.fd)
 	a.slot.Release()
 	l.closed[reason].Add(1)

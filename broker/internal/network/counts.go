@@ -23,6 +23,8 @@ type ListenerCounts struct {
 	Accepted, Admitted, Refused uint64
 	// RefusedFor is indexed with a [Reason].
 	RefusedFor []uint64
+	// Ended counts those of the Admitted that have ended, for whatever reason.
+	Ended uint64
 	// Queued counts accepted sockets that no loop has registered yet.
 	Queued int64
 	// Held is 1 while the acceptor has a socket in its hand.
@@ -71,6 +73,7 @@ func (l *listener) counts() ListenerCounts {
 		Handshaking:       l.handshaking.Load(),
 		Accepted:          l.accepted.Load(),
 		Admitted:          l.admitted.Load(),
+		Ended:             l.ended.Load(),
 		Queued:            l.queued.Load(),
 		Held:              l.held.Load(),
 		FilePauses:        l.filePauses.Load(),

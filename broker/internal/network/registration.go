@@ -142,6 +142,7 @@ func (l *loop) close(c *Conn, reason Reason, err error) {
 		l.listener.handshaking.Add(-1)
 	}
 	l.listener.closed[reason].Add(1)
+	l.listener.ended.Add(1)
 	l.remember(c, reason)
 	l.logClose(c, reason, err)
 	if c.opened {
