@@ -28,7 +28,12 @@ def main(address, client_id, *configs):
     frame = header + body + b"\0"
     with socket.create_connection((host.strip("[]"), int(port))) as conn:
         conn.sendall(struct.pack(">i", len(frame)) + frame)
-        answer = conn.recv(4096)
+        answer = b""
+        while len(answer) < 15:
+            more = conn.recv(4096)
+            if not more:
+                sys.exit(f"{client_id}: the broker closed the connection: it does not know PushConfig")
+            answer += more
         code = struct.unpack(">h", answer[13:15])[0]  # after size, correlation id, tags and throttle time
         print(f"{client_id}: the broker answered {code}", flush=True)
         sys.stdin.read()

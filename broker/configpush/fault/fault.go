@@ -162,8 +162,7 @@ func (p *Policy) Process(_ context.Context, push *configpush.Push) error {
 		}
 	}
 	if meets(r.panics, push) {
-		var none []*configpush.Push
-		_ = none[len(push.Entries)] //nolint:gosec // that is what it is for
+		_ = push.Entries[len(push.Entries)] //nolint:gocritic // a bug as they are
 	}
 	if meets(r.fails, push) {
 		return ErrAsked

@@ -33,6 +33,8 @@ type proxy struct {
 	broker   string
 	// onPush, unless nil, is called in place of passing on the answer to a PushConfig. False closes the connection.
 	onPush func(client io.Writer, answer []byte) bool
+	// onVersions is the same for the answer to the hook's own ApiVersions.
+	onVersions func(client io.Writer, answer []byte) bool
 
 	running sync.WaitGroup
 
@@ -109,8 +111,9 @@ func (p *proxy) serve(n int, client net.Conn) {
 			mu.Lock()
 			key := asked[int32(binary.BigEndian.Uint32(frame[4:]))]
 			mu.Unlock()
-			if key == keyPush && p.onPush != nil {
-				if !p.onPush(client, frame) {
+			instead := p.instead(key, int32(binary.BigEndian.Uint32(frame[4:])))
+			if instead != nil {
+				if !instead(client, frame) {
 					return
 				}
 				continue
@@ -138,6 +141,20 @@ func (p *proxy) serve(n int, client net.Conn) {
 			return
 		}
 	}
+}
+
+// hooks is where the correlation ids of a hook begin; kgo's own begin at 0.
+const hooks = 1 << 30
+
+// instead is what is done with an answer, nil for one that is passed on.
+func (p *proxy) instead(key int16, correlation int32) func(client io.Writer, answer []byte) bool {
+	switch {
+	case key == keyPush:
+		return p.onPush
+	case key == keyVersions && correlation >= hooks:
+		return p.onVersions
+	}
+	return nil
 }
 
 func readFrame(r io.Reader) ([]byte, error) {

@@ -117,7 +117,7 @@ func (s *setup) works(t *testing.T) {
 	if err := s.client.Ping(ctx); err != nil {
 		t.Errorf("Ping() = %v, want nil", err)
 	}
-	topic := strings.NewReplacer("/", "-", "'", "-").Replace(t.Name())
+	topic := strings.NewReplacer("/", "-", "'", "-", ",", "").Replace(t.Name())
 	if err := s.client.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("v")}).FirstErr(); err != nil {
 		t.Fatalf("ProduceSync() = %v, want nil", err)
 	}
