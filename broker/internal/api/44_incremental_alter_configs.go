@@ -30,7 +30,7 @@ func incrementalAlterConfigs(q *call, req *kmsg.IncrementalAlterConfigsRequest) 
 		ask := *req
 		ask.Resources = at(req.Resources, places)
 		for i := range ask.Resources {
-			q.beginWithDefaults(&ask.Resources[i])
+			q.wholeLists(&ask.Resources[i])
 		}
 		return &ask
 	}, func(answer kmsg.Response, i int) (int16, *string) {
@@ -50,45 +50,46 @@ func incrementalAlterConfigs(q *call, req *kmsg.IncrementalAlterConfigsRequest) 
 	})
 }
 
-// beginWithDefaults makes a whole list of what is added to, or taken off, a list that a topic does not have itself: as Kafka's
-// controller, it begins with the default of topics, whatever the broker's is; the data plane would begin with nothing.
-func (q *call) beginWithDefaults(r *kmsg.IncrementalAlterConfigsRequestResource) {
+// wholeLists makes a whole list of what is added to, or taken off, a list of a topic: as Kafka's controller, it begins with what the
+// topic has itself, or with the default of topics, whatever the broker's is, and has each entry once.
+func (q *call) wholeLists(r *kmsg.IncrementalAlterConfigsRequestResource) {
 	if r.ResourceType != kmsg.ConfigResourceTypeTopic {
 		return
 	}
-	var own map[string]bool
+	var own map[string]string
 	r.Configs = slices.Clone(r.Configs) // the request is the caller's
 	for i := range r.Configs {
 		c := &r.Configs[i]
 		if c.Op != kmsg.IncrementalAlterConfigOpAppend && c.Op != kmsg.IncrementalAlterConfigOpSubtract || c.Value == nil {
 			continue
 		}
-		from := topicListDefault(c.Name)
-		if from == "" {
+		list, ok := topicListDefault(c.Name)
+		if !ok {
 			continue
 		}
 		if own == nil {
 			own = q.ownConfigs(r.ResourceName)
 		}
-		if !own[c.Name] {
-			c.Value, c.Op = new(withEntries(from, c.Op, *c.Value)), kmsg.IncrementalAlterConfigOpSet
+		if set, has := own[c.Name]; has {
+			list = set
 		}
+		c.Value, c.Op = new(withEntries(list, c.Op, *c.Value)), kmsg.IncrementalAlterConfigOpSet
 	}
 }
 
-// topicListDefault is what a list of topics is where none is set; "" for what is no list.
-func topicListDefault(name string) string {
+// topicListDefault is what a list of topics is where none is set; ok is false for what is no list.
+func topicListDefault(name string) (value string, ok bool) {
 	for _, row := range kafkaconfig.Topic() {
 		if row.Name == name && row.Type == kafkaconfig.List && row.Default != nil {
-			return *row.Default
+			return *row.Default, true
 		}
 	}
-	return ""
+	return "", false
 }
 
-// ownConfigs are the names of the configs that a topic has itself. It waits for the data plane.
-func (q *call) ownConfigs(topic string) map[string]bool {
-	own := map[string]bool{}
+// ownConfigs are the configs that a topic has itself. It waits for the data plane.
+func (q *call) ownConfigs(topic string) map[string]string {
+	own := map[string]string{}
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	req.Version = 4
 	resource := kmsg.NewDescribeConfigsRequestResource()
@@ -100,10 +101,38 @@ func (q *call) ownConfigs(topic string) map[string]bool {
 	}
 	for _, r := range answer.(*kmsg.DescribeConfigsResponse).Resources {
 		for _, c := range r.Configs {
-			if c.Source == kmsg.ConfigSourceDynamicTopicConfig {
-				own[c.Name] = true
+			if c.Source == kmsg.ConfigSourceDynamicTopicConfig && c.Value != nil {
+				own[c.Name] = *c.Value
 			}
 		}
 	}
 	return own
+}
+
+// replaceGroup gives a group these configs and no others. The data plane has no older API for groups: what is not named is deleted. It
+// waits for the data plane.
+func (q *call) replaceGroup(r *changed, validateOnly bool) {
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.Version, req.ValidateOnly = 1, validateOnly
+	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = r.kind, r.name
+	named := map[string]bool{}
+	for _, c := range r.configs {
+		named[c.name] = true
+		resource.Configs = append(resource.Configs, kmsg.IncrementalAlterConfigsRequestResourceConfig{Name: c.name, Op: kmsg.IncrementalAlterConfigOpSet, Value: c.value})
+	}
+	for _, row := range kafkaconfig.Group() {
+		if !named[row.Name] {
+			resource.Configs = append(resource.Configs, kmsg.IncrementalAlterConfigsRequestResourceConfig{Name: row.Name, Op: kmsg.IncrementalAlterConfigOpDelete})
+		}
+	}
+	req.Resources = append(req.Resources, resource)
+	answer, err := q.server.o.Engine.Request(q.server.ctx, req)
+	if err != nil {
+		r.refuse(kerr.UnknownServerError, "%s", kerr.UnknownServerError.Description)
+		return
+	}
+	for _, result := range answer.(*kmsg.IncrementalAlterConfigsResponse).Resources {
+		r.code, r.message = result.ErrorCode, result.ErrorMessage
+	}
 }

@@ -112,6 +112,10 @@ func (a *alteration) admit() []int {
 				r.refuse(kerr.InvalidConfig, "%s", why)
 				continue
 			}
+			if a.replace {
+				a.call.replaceGroup(r, a.validateOnly)
+				continue
+			}
 			passed = append(passed, i)
 		case kmsg.ConfigResourceTypeTopic:
 			passed = append(passed, i)

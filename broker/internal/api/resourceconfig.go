@@ -89,7 +89,10 @@ func (r resourceConfigs) entry(row kafkaconfig.ResourceConfig, said *kmsg.Descri
 	case said.Source == r.own:
 		own := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
 		own.Name, own.Value, own.Source = row.Name, said.Value, r.own
-		c.Value, c.Source, c.ConfigSynonyms = said.Value, r.own, append([]kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{own}, c.ConfigSynonyms...)
+		if said.Value != nil { // as it was read
+			own.Value = new(kafkaconfig.Config{Name: row.Name, Type: row.Type}.Canonical(*said.Value))
+		}
+		c.Value, c.Source, c.ConfigSynonyms = own.Value, r.own, append([]kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{own}, c.ConfigSynonyms...)
 	case said.Value != nil: // the value in force, whatever it is called
 		c.Value = said.Value
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -24,11 +23,7 @@ func admitAlterConfigs(e *Engine, req *kmsg.AlterConfigsRequest) (passage, error
 		}
 		v := admitResource(r.ResourceType, r.ResourceName, names, values)
 		if v.err == nil {
-			passed := *r
-			if r.ResourceType == kmsg.ConfigResourceTypeGroupConfig {
-				passed.Configs = slices.DeleteFunc(slices.Clone(r.Configs), func(c kmsg.AlterConfigsRequestResourceConfig) bool { return !ofDataPlane(c.Name) })
-			}
-			out.Resources = append(out.Resources, passed)
+			out.Resources = append(out.Resources, *r)
 			continue
 		}
 		no := kmsg.NewAlterConfigsResponseResource()
@@ -43,9 +38,6 @@ func admitAlterConfigs(e *Engine, req *kmsg.AlterConfigsRequest) (passage, error
 			c := &r.Resources[i]
 			e.policies.forget(c.ResourceName)
 			c.ErrorMessage = missingTopic(c.ErrorCode, c.ResourceName, c.ErrorMessage)
-		}
-		if err := e.groups.replace(req, r); err != nil {
-			return nil, fmt.Errorf("keep group configs: %w", err)
 		}
 		return r, nil
 	}}, nil

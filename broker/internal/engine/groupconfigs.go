@@ -72,30 +72,6 @@ func (g *groupConfigs) alter(req *kmsg.IncrementalAlterConfigsRequest, resp *kms
 	return g.write(changed)
 }
 
-// replace is alter for the older API, which names all that a group is to have.
-func (g *groupConfigs) replace(req *kmsg.AlterConfigsRequest, resp *kmsg.AlterConfigsResponse) error {
-	if req.ValidateOnly {
-		return nil
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	changed := false
-	for i := range min(len(req.Resources), len(resp.Resources)) {
-		r := &req.Resources[i]
-		if r.ResourceType != kmsg.ConfigResourceTypeGroupConfig || resp.Resources[i].ErrorCode != 0 {
-			continue
-		}
-		changed = true
-		delete(g.values, r.ResourceName)
-		all := kmsg.IncrementalAlterConfigsRequestResource{ResourceName: r.ResourceName}
-		for _, c := range r.Configs {
-			all.Configs = append(all.Configs, kmsg.IncrementalAlterConfigsRequestResourceConfig{Name: c.Name, Value: c.Value})
-		}
-		g.apply(&all)
-	}
-	return g.write(changed)
-}
-
 // write saves what is kept, where there is a file and something has changed. It wants g.mu.
 func (g *groupConfigs) write(changed bool) error {
 	if !changed || g.path == "" {

@@ -71,7 +71,7 @@ func (r ResourceConfig) checkThrottled(value string) error {
 
 //nolint:gochecknoglobals // compiled once
 var (
-	throttled = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A([0-9]+:[0-9]+)?\z`) })
+	throttled = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A(\d+:\d+)?\z`) })
 	duration  = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\A[-+]?P([-+]?[0-9]+D)?(T([-+]?[0-9]+H)?([-+]?[0-9]+M)?([-+]?[0-9]+([.,][0-9]{0,9})?S)?)?\z`)
 	})
@@ -86,9 +86,8 @@ func (r ResourceConfig) checkReset(value string) error {
 	if by && duration().MatchString(ago) && strings.ContainsAny(ago, "0123456789") && !strings.Contains(ago, "-") {
 		return nil
 	}
-	return &InvalidError{Name: r.Name, Value: value, Why: fmt.Sprintf(
-		"Invalid value `%s` for configuration %s. The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'.", value, r.Name,
-	)}
+	return &InvalidError{Name: r.Name, Value: value, Why: "Invalid value `" + value + "` for configuration " + r.Name +
+		". The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."}
 }
 
 //go:embed topic-4.4.0.json
