@@ -90,14 +90,18 @@ func noncelessText(s string) string {
 }
 
 // plainToken is what PLAIN sends.
-func plainToken(authorize, user, password string) string { return authorize + "\x00" + user + "\x00" + password }
+func plainToken(authorize, user, password string) string {
+	return authorize + "\x00" + user + "\x00" + password
+}
 
 // scripts are all that a client may do before it is authenticated, right or wrong.
 func scripts() []script {
 	long := strings.Repeat("x", 524_288)
 	hello := request(handshake(1, "PLAIN"))
 	in := request(authenticate(1, plainToken("", "alice", "alice")))
-	first := func(message string) []sent { return []sent{request(handshake(1, "SCRAM-SHA-256")), request(authenticate(2, message))} }
+	first := func(message string) []sent {
+		return []sent{request(handshake(1, "SCRAM-SHA-256")), request(authenticate(2, message))}
+	}
 	all := []script{
 		{"right", []sent{hello, in}},
 		{"wrong password", []sent{hello, request(authenticate(1, plainToken("", "alice", "nonsense")))}},
