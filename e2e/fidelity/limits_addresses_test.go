@@ -10,7 +10,7 @@ const everybody = "127.0.0.1:1000"
 
 func addressCases() []limitCase {
 	return []limitCase{
-		{"addresses/who comes from an address that has its maximum is ended at once, and other addresses are let in", func(g *ground) {
+		{name: "addresses/who comes from an address that has its maximum is ended at once, and other addresses are let in", run: func(g *ground) {
 			g.set("max.connections.per.ip=3", "max.connections.per.ip.overrides="+everybody)
 			in := g.enter("a", "EXT", "127.0.0.2", 3)
 			silent := g.come("silent", "EXT", "127.0.0.2")
@@ -26,7 +26,7 @@ func addressCases() []limitCase {
 			in[1].abort()
 			g.returns("after a reset", "EXT", "127.0.0.2")
 		}},
-		{"addresses/an address is counted over all listeners, the brokers' too, and over TLS before its handshake", func(g *ground) {
+		{name: "addresses/an address is counted over all listeners, the brokers' too, and over TLS before its handshake", run: func(g *ground) {
 			g.set("max.connections.per.ip=4", "max.connections.per.ip.overrides="+everybody)
 			g.enter("ext", "EXT", "127.0.0.2", 1)
 			g.come("silent", "SSL", "127.0.0.2")
@@ -40,21 +40,21 @@ func addressCases() []limitCase {
 			g.leaves(gone, tls)
 			g.serves(g.come("other", "SSL", "127.0.0.3"))
 		}},
-		{"addresses/an override goes over the maximum, for an address or a name", func(g *ground) {
+		{name: "addresses/an override goes over the maximum, for an address or a name", run: func(g *ground) {
 			g.set("max.connections.per.ip=2", "max.connections.per.ip.overrides="+everybody+", 127.0.0.2:4 ,127.0.0.3:1")
 			g.full("of 4", "EXT", "127.0.0.2", 4)
 			g.full("of 1", "EXT", "127.0.0.3", 1)
 			g.full("of 2", "EXT", "127.0.0.4", 2)
 		}},
-		{"addresses/an override by the name localhost is for its address", func(g *ground) {
+		{name: "addresses/an override by the name localhost is for its address", run: func(g *ground) {
 			g.set("max.connections.per.ip=500", "max.connections.per.ip.overrides=localhost:30")
 			g.full("of 30, one of which is the desk", "EXT", "127.0.0.1", 29)
 		}},
-		{"addresses/the last override of an address holds", func(g *ground) {
+		{name: "addresses/the last override of an address holds", run: func(g *ground) {
 			g.set("max.connections.per.ip=2", "max.connections.per.ip.overrides=127.0.0.2:5,"+everybody+",127.0.0.2:3")
 			g.full("of 3", "EXT", "127.0.0.2", 3)
 		}},
-		{"addresses/an override for IPv6 is written without brackets, in any form", func(g *ground) {
+		{name: "addresses/an override for IPv6 is written without brackets, in any form", run: func(g *ground) {
 			g.set("max.connections.per.ip=9", "max.connections.per.ip.overrides=::1:2,"+everybody)
 			in := g.full("of 2", "V6", "", 2)
 			g.set("max.connections.per.ip.overrides=0:0:0:0:0:0:0:1:3," + everybody)
@@ -63,7 +63,7 @@ func addressCases() []limitCase {
 			g.serves(in...)
 			g.serves(g.come("IPv4", "EXT", "127.0.0.2"))
 		}},
-		{"addresses/IPv4 over a listener of both families is counted with IPv4, and an override finds it, mapped or not", func(g *ground) {
+		{name: "addresses/IPv4 over a listener of both families is counted with IPv4, and an override finds it, mapped or not", run: func(g *ground) {
 			g.set("max.connections.per.ip=3", "max.connections.per.ip.overrides=::ffff:127.0.0.5:1,"+everybody)
 			any4 := net.JoinHostPort("127.0.0.1", strconv.Itoa(g.p.ports["ANY"]))
 			mapped := net.JoinHostPort("::ffff:127.0.0.1", strconv.Itoa(g.p.ports["ANY"]))
@@ -74,7 +74,7 @@ func addressCases() []limitCase {
 			g.serves(g.come("IPv6", "ANY", ""), g.come("IPv6 too", "V6", ""), g.come("IPv6 again", "ANY", ""))
 			g.leaves(eof, g.come("over IPv6", "V6", ""))
 		}},
-		{"addresses/a lower maximum closes nobody, a higher one acts on who comes next", func(g *ground) {
+		{name: "addresses/a lower maximum closes nobody, a higher one acts on who comes next", run: func(g *ground) {
 			g.set("max.connections.per.ip=4", "max.connections.per.ip.overrides="+everybody)
 			in := g.enter("a", "EXT", "127.0.0.2", 4)
 			g.set("max.connections.per.ip=2")
@@ -93,7 +93,7 @@ func addressCases() []limitCase {
 			g.set("max.connections.per.ip.overrides")
 			g.serves(g.come("g", "EXT", "127.0.0.2"))
 		}},
-		{"addresses/0 lets in those alone who have an override, and cannot be without any", func(g *ground) {
+		{name: "addresses/0 lets in those alone who have an override, and cannot be without any", run: func(g *ground) {
 			g.say("0 alone", g.alter("1", "max.connections.per.ip=0"))
 			g.altered["1 max.connections.per.ip"] = false
 			g.set("max.connections.per.ip=0", "max.connections.per.ip.overrides="+everybody+",127.0.0.2:2")
@@ -104,7 +104,7 @@ func addressCases() []limitCase {
 			g.altered["1 max.connections.per.ip.overrides"] = true
 			g.leaves(eof, g.come("f", "EXT", "127.0.0.3"))
 		}},
-		{"addresses/a value of the broker goes over one of all", func(g *ground) {
+		{name: "addresses/a value of the broker goes over one of all", run: func(g *ground) {
 			g.setAll("max.connections.per.ip=3", "max.connections.per.ip.overrides="+everybody+",127.0.0.3:1")
 			g.full("of 3", "EXT", "127.0.0.2", 3)
 			g.full("of 1", "EXT", "127.0.0.3", 1)
@@ -116,7 +116,7 @@ func addressCases() []limitCase {
 			g.set("max.connections.per.ip")
 			g.serves(g.come("third", "EXT", "127.0.0.4"))
 		}},
-		{"addresses/an address that has its maximum waits for a slot first where there is none, and is ended then", func(g *ground) {
+		{name: "addresses/an address that has its maximum waits for a slot first where there is none, and is ended then", run: func(g *ground) {
 			g.set("max.connections.per.ip=1", "max.connections.per.ip.overrides="+everybody, "listener.name.ext.max.connections=1")
 			first := g.enter("a", "EXT", "127.0.0.2", 1)
 			second := g.enter("b", "TWO", "127.0.0.3", 1)
@@ -127,7 +127,7 @@ func addressCases() []limitCase {
 			g.serves(next)
 			g.serves(second...)
 		}},
-		{"addresses/what is refused as overrides, and what is taken", func(g *ground) {
+		{name: "addresses/what is refused as overrides, and what is taken", run: func(g *ground) {
 			for _, value := range []string{
 				"127.0.0.1", "127.0.0.1:x", "127.0.0.1:", ":5", "127.0.0.1:-1", "127.0.0.1:2147483648", "127.0.0.1:5,", ",", ",,127.0.0.1:5", "127.0.0.1:5,,127.0.0.2:5", " ,127.0.0.1:5", "127.0.0.1:5, ", " ", "[::1]:5", "::1", "::1:5",
 				"a b:5", "127.0.0.1:5;127.0.0.2:5", "127.0.0.1 : 7", "127.0.0.0/8:5", "host_name:5", "localhost:5,localhost:6", "127.1:5", "*:5", "fe80::1%lo:5", "127.0.0.1:+5", "127.0.0.1:0x5", "1:2:3",
@@ -149,7 +149,7 @@ func addressCases() []limitCase {
 			}
 			g.sync()
 		}},
-		{"addresses/a host that has no address keeps the overrides that were there, and other keys are put to work", func(g *ground) {
+		{name: "addresses/a host that has no address keeps the overrides that were there, and other keys are put to work", run: func(g *ground) {
 			g.set("max.connections.per.ip=2", "max.connections.per.ip.overrides=127.0.0.2:1,"+everybody)
 			g.full("of 1", "EXT", "127.0.0.2", 1)
 			g.say("no such host", g.alter("1", "max.connections.per.ip.overrides=no-such-host.invalid:9", "listener.name.two.max.connections=1"))

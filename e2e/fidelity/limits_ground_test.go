@@ -27,21 +27,52 @@ type ground struct {
 	p       *peer
 	desk    *desk
 	guests  []*guest
-	seen    map[string]string
+	seen    map[string]any
 	altered map[string]bool // level and key, to be taken back
 	rates   map[string]bool // addresses, likewise
 }
 
-// desk asks a peer over one connection, which counts as one wherever connections are counted.
+// desk asks a peer over one connection at a time, which counts as one wherever connections are counted.
 type desk struct {
-	*conn
+	p      *peer
+	conn   *conn
 	synced int
+	leaked int // connections that the peer will never close
+	reader *reader
+}
+
+// ask asks over the connection, or a new one where the peer has ended that.
+func (d *desk) ask(t *testing.T, req kmsg.Request) kmsg.Response {
+	t.Helper()
+	if d.conn != nil {
+		resp, end := d.conn.exchange(req, bound)
+		if end == "" {
+			return resp
+		}
+		d.conn.close()
+	}
+	var err error
+	if d.conn, err = d.p.connect(t.Context(), "PLAINTEXT", how{}); err != nil {
+		t.Fatalf("%s: %v", d.p.name, err)
+	}
+	return d.conn.ask(t, req)
+}
+
+// close hangs up.
+func (d *desk) close() {
+	if d.conn != nil {
+		d.conn.close()
+	}
+	if d.reader != nil {
+		d.reader.end()
+	}
 }
 
 // limitCase is one case: its name below limits/, and what is done.
 type limitCase struct {
 	name string
 	run  func(g *ground)
+	last bool // the brokers are gone after it
 }
 
 // runLimits runs cases one after another, each on both peers at the same time, and compares what was seen. It does not count
@@ -50,18 +81,19 @@ func runLimits(t *testing.T, b *both, cases []limitCase) {
 	t.Helper()
 	desks := map[*peer]*desk{}
 	for _, p := range b.peers() {
-		desks[p] = &desk{conn: p.dial(t, "PLAINTEXT", how{})}
+		desks[p] = &desk{p: p}
+		t.Cleanup(desks[p].close)
 	}
 	for _, c := range cases {
 		name := "limits/" + c.name
 		t.Run(name, func(t *testing.T) {
 			var all sync.WaitGroup
-			var seen [2]map[string]string
+			var seen [2]map[string]any
 			for i, p := range b.peers() {
 				all.Go(func() {
 					t.Run(p.name, func(t *testing.T) {
-						g := &ground{t: t, ctx: t.Context(), p: p, desk: desks[p], seen: map[string]string{}, altered: map[string]bool{}, rates: map[string]bool{}}
-						defer g.end()
+						g := &ground{t: t, ctx: t.Context(), p: p, desk: desks[p], seen: map[string]any{}, altered: map[string]bool{}, rates: map[string]bool{}}
+						defer g.end(c.last)
 						begun := time.Now()
 						c.run(g)
 						seen[i] = g.seen
@@ -89,7 +121,7 @@ func (g *ground) say(who, got string, want ...string) {
 }
 
 // told notes an answer in a table of many, under its question.
-func (g *ground) told(question, answer string) { g.seen[question] = answer }
+func (g *ground) told(question string, answer any) { g.seen[question] = answer }
 
 // come lets a guest connect to a listener, from an address where one is given. It asks nothing yet.
 func (g *ground) come(name, listener, source string) *guest {
@@ -353,10 +385,13 @@ func (g *ground) described(key string) string {
 }
 
 // end takes back what the case did and waits until the broker has no connection but the desk's.
-func (g *ground) end() {
+func (g *ground) end(last bool) {
 	g.t.Helper()
 	for _, one := range g.guests {
 		one.leave()
+	}
+	if last {
+		return
 	}
 	for address, there := range g.rates {
 		if there {
@@ -369,15 +404,21 @@ func (g *ground) end() {
 			pairs[level] = append(pairs[level], name)
 		}
 	}
-	for level, names := range pairs {
-		if got := g.alter(level, names...); got != "0" {
-			g.t.Errorf("%s: take %v back: %s", g.p.name, names, got)
+	for _, level := range []string{"", "1"} { // what a stronger level hides has to go first
+		if len(pairs[level]) == 0 {
+			continue
+		}
+		if got := g.alter(level, pairs[level]...); got != "0" {
+			g.t.Errorf("%s: take %v back: %s", g.p.name, pairs[level], got)
+		}
+		if level == "" && len(pairs["1"]) > 0 {
+			g.sync()
 		}
 	}
 	if len(pairs)+len(g.rates) > 0 {
 		g.sync()
 	}
-	if !g.until(func() bool { return g.sockets() <= 1 }) {
+	if !g.until(func() bool { return g.sockets() <= 1+g.desk.leaked }) {
 		g.t.Errorf("%s has %d connections after the case, want that of the desk", g.p.name, g.sockets())
 	}
 }

@@ -26,7 +26,7 @@ const crowd = 12
 func rateCases() []limitCase {
 	const fast = 1_000_000
 	return []limitCase{
-		{"rates/the broker's rate counts all listeners but the brokers', and holds whoever comes to any other", func(g *ground) {
+		{name: "rates/the broker's rate counts all listeners but the brokers', and holds whoever comes to any other", run: func(g *ground) {
 			g.enter("a", "R1", "", crowd/2)
 			g.enter("b", "R2", "", crowd/2)
 			g.set("listener.name.r1.max.connection.creation.rate=1000", "listener.name.r2.max.connection.creation.rate=1000",
@@ -39,7 +39,7 @@ func rateCases() []limitCase {
 			g.waits(held...)
 			g.serves(held...)
 		}},
-		{"rates/a listener's rate counts whom it let in before it was set, holds the next and lets it in", func(g *ground) {
+		{name: "rates/a listener's rate counts whom it let in before it was set, holds the next and lets it in", run: func(g *ground) {
 			in := g.enter("a", "R1", "", crowd)
 			g.set("listener.name.r1.max.connection.creation.rate=1")
 			held := g.come("held", "R1", "")
@@ -49,7 +49,7 @@ func rateCases() []limitCase {
 			g.serves(held)
 			g.waits(g.come("next", "R1", ""))
 		}},
-		{"rates/a rate that is taken away lets go of nobody who is held, and holds nobody after", func(g *ground) {
+		{name: "rates/a rate that is taken away lets go of nobody who is held, and holds nobody after", run: func(g *ground) {
 			g.enter("a", "R2", "", crowd)
 			g.set("listener.name.r2.max.connection.creation.rate=1")
 			held, behind := g.come("held", "R2", ""), g.come("behind", "R2", "")
@@ -61,14 +61,14 @@ func rateCases() []limitCase {
 			g.serves(held, behind)
 			g.serves(g.enter("b", "R2", "", crowd)...)
 		}},
-		{"rates/the broker's rate is that of each listener without its own, the brokers' too", func(g *ground) {
+		{name: "rates/the broker's rate is that of each listener without its own, the brokers' too", run: func(g *ground) {
 			g.enter("b", "PLAINTEXT", "", crowd)
 			g.set("listener.name.r3.max.connection.creation.rate=1000", "max.connection.creation.rate=1")
 			held := g.come("held", "PLAINTEXT", "")
 			g.waits(held)
 			g.serves(held)
 		}},
-		{"rates/a rate of 0 in the file holds everybody, from the first on", func(g *ground) {
+		{name: "rates/a rate of 0 in the file holds everybody, from the first on", run: func(g *ground) {
 			first := g.come("first", "ZERO", "")
 			g.waits(first)
 			g.serves(first)
@@ -76,7 +76,7 @@ func rateCases() []limitCase {
 			g.waits(second)
 			g.serves(second)
 		}},
-		{"rates/who is held for a rate waits for a slot too, for the longer of the two", func(g *ground) {
+		{name: "rates/who is held for a rate waits for a slot too, for the longer of the two", run: func(g *ground) {
 			in := g.enter("a", "R3", "", crowd)
 			g.set("listener.name.r3.max.connection.creation.rate=1", fmt.Sprintf("listener.name.r3.max.connections=%d", crowd))
 			held := g.come("held", "R3", "")
@@ -90,7 +90,7 @@ func rateCases() []limitCase {
 			in[1].leave()
 			g.serves(w)
 		}},
-		{"rates/who comes too fast from its address is held without a slot, and ended, and others are served meanwhile", func(g *ground) {
+		{name: "rates/who comes too fast from its address is held without a slot, and ended, and others are served meanwhile", run: func(g *ground) {
 			const from = "127.0.1.2"
 			g.rate(from, fast)
 			in := g.enter("a", "EXT", from, crowd)
@@ -109,7 +109,7 @@ func rateCases() []limitCase {
 			g.rate(from, 0)
 			g.serves(g.come("after", "EXT", from))
 		}},
-		{"rates/who is held for its address's rate is ended in time although the acceptor waits for a slot", func(g *ground) {
+		{name: "rates/who is held for its address's rate is ended in time although the acceptor waits for a slot", run: func(g *ground) {
 			const from = "127.0.1.12"
 			g.rate(from, fast)
 			in := g.enter("a", "R1", from, crowd)
@@ -130,7 +130,7 @@ func rateCases() []limitCase {
 			g.serves(w)
 			g.leaves(gone, held)
 		}},
-		{"rates/an address's rate counts all listeners, the brokers' too, and holds over TLS", func(g *ground) {
+		{name: "rates/an address's rate counts all listeners, the brokers' too, and holds over TLS", run: func(g *ground) {
 			const from = "127.0.1.4"
 			g.rate(from, fast)
 			g.enter("a", "EXT", from, crowd/3)
@@ -141,7 +141,7 @@ func rateCases() []limitCase {
 			g.waits(broker, plain, secure)
 			g.leaves(gone, broker, plain, secure)
 		}},
-		{"rates/the default rate is for addresses without their own, and an own one goes over it", func(g *ground) {
+		{name: "rates/the default rate is for addresses without their own, and an own one goes over it", run: func(g *ground) {
 			const one, two = "127.0.1.5", "127.0.1.6"
 			g.rate("127.0.0.1", fast)
 			g.rate("", fast)
@@ -159,7 +159,7 @@ func rateCases() []limitCase {
 			g.serves(g.come("by none", "EXT", two))
 			g.serves(g.come("by its own still", "EXT", one))
 		}},
-		{"rates/an address is meant however it is written, and IPv4 over a listener of both families", func(g *ground) {
+		{name: "rates/an address is meant however it is written, and IPv4 over a listener of both families", run: func(g *ground) {
 			g.rate("0:0:0:0:0:0:0:1", fast)
 			g.enter("a", "V6", "", crowd)
 			g.rate("0:0:0:0:0:0:0:1", 1)
@@ -173,7 +173,7 @@ func rateCases() []limitCase {
 			g.rate(from, 1)
 			g.waits(g.comeTo("held of IPv4", "ANY", any4, from), g.come("held at another", "EXT", from))
 		}},
-		{"rates/who comes too fast and has its maximum is held", func(g *ground) {
+		{name: "rates/who comes too fast and has its maximum is held", run: func(g *ground) {
 			const from = "127.0.1.8"
 			g.rate(from, fast)
 			g.enter("a", "EXT", from, crowd)
@@ -184,14 +184,14 @@ func rateCases() []limitCase {
 			g.waits(held)
 			g.leaves(gone, held)
 		}},
-		{"rates/a rate that is nearly none is none: everybody is held", func(g *ground) {
+		{name: "rates/a rate that is nearly none is none: everybody is held", run: func(g *ground) {
 			const from = "127.0.1.9"
 			g.rate(from, 1e-7)
 			held := g.come("held", "EXT", from)
 			g.waits(held)
 			g.leaves(gone, held)
 		}},
-		{"rates/who is held for less is ended before who is held for longer", func(g *ground) {
+		{name: "rates/who is held for less is ended before who is held for longer", run: func(g *ground) {
 			const one, two = "127.0.1.10", "127.0.1.11"
 			g.rate(one, fast)
 			g.rate(two, fast)
@@ -215,7 +215,7 @@ func rateCases() []limitCase {
 			})
 			g.say("ended", first)
 		}},
-		{"rates/what is refused as a rate of an address, and what is taken", quotaTable},
+		{name: "rates/what is refused as a rate of an address, and what is taken", run: quotaTable},
 	}
 }
 

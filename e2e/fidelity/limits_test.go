@@ -9,7 +9,7 @@ import (
 
 // hall is the listeners of a pair for cases about limits. PLAINTEXT is the one between brokers, and the desk's.
 func hall(more ...string) []string {
-	listeners, protocols := []string{"PLAINTEXT://127.0.0.1:0"}, []string{"PLAINTEXT:PLAINTEXT"}
+	listeners, protocols := []string{"PLAINTEXT://127.0.0.1:0"}, []string{"PLAINTEXT:PLAINTEXT", "NEW:PLAINTEXT"}
 	for _, l := range []string{
 		"EXT", "TWO", "THREE", "ZERO", "R1", "R2", "R3", "SSL", "SASL_PLAINTEXT", "SASL_SSL", "V6://[::1]", "ANY://[::]",
 	} {
@@ -25,7 +25,7 @@ func hall(more ...string) []string {
 	}
 	return append([]string{
 		"listeners=" + strings.Join(listeners, ","), "listener.security.protocol.map=" + strings.Join(protocols, ","),
-		"inter.broker.listener.name=PLAINTEXT", "authorizer.class.name=", "super.users=", "num.network.threads=1",
+		"inter.broker.listener.name=PLAINTEXT", "advertised.listeners=PLAINTEXT://127.0.0.1:9", "authorizer.class.name=", "super.users=", "num.network.threads=1",
 	}, more...)
 }
 
@@ -39,8 +39,9 @@ func TestLimits(t *testing.T) {
 		cases      []limitCase
 	}{
 		"slots":     {hall("listener.name.zero.max.connections=0", "listener.name.three.max.connections=3"), slotCases()},
-		"addresses": {hall(), slices.Concat(addressCases(), unfinishedCases())},
+		"addresses": {hall(measured(t)), slices.Concat(addressCases(), unfinishedCases(), metricCases())},
 		"rates":     {ratesOf(), rateCases()},
+		"life":      {lifeOf(), lifeCases()},
 	} {
 		all.Go(func() {
 			t.Run(name, func(t *testing.T) { runLimits(t, pair(t, group.properties...), group.cases) })

@@ -10,7 +10,7 @@ import (
 // Cases of connections that are not, or not yet, what their listener is for.
 func unfinishedCases() []limitCase {
 	return []limitCase{
-		{"unfinished/a handshake that does not begin holds a slot, until its client leaves", func(g *ground) {
+		{name: "unfinished/a handshake that does not begin holds a slot, until its client leaves", run: func(g *ground) {
 			g.set("listener.name.ssl.max.connections=2")
 			silent := []*guest{g.come("silent", "SSL", ""), g.come("silent too", "SSL", "")}
 			w := g.come("w", "SSL", "")
@@ -19,7 +19,7 @@ func unfinishedCases() []limitCase {
 			silent[1].leave()
 			g.serves(w)
 		}},
-		{"unfinished/half a handshake holds a slot, and gives it back by a reset", func(g *ground) {
+		{name: "unfinished/half a handshake holds a slot, and gives it back by a reset", run: func(g *ground) {
 			g.set("listener.name.sasl_ssl.max.connections=1")
 			half := g.come("half", "SASL_SSL", "")
 			_, _ = half.tcp.Write(clientHello(g)[:60])
@@ -29,7 +29,7 @@ func unfinishedCases() []limitCase {
 			half.abort()
 			g.serves(w)
 		}},
-		{"unfinished/a handshake that stops after its first message holds a slot", func(g *ground) {
+		{name: "unfinished/a handshake that stops after its first message holds a slot", run: func(g *ground) {
 			g.set("listener.name.ssl.max.connections=1")
 			half := g.come("half", "SSL", "")
 			_, _ = half.tcp.Write(clientHello(g))
@@ -38,7 +38,7 @@ func unfinishedCases() []limitCase {
 			half.leave()
 			g.serves(w)
 		}},
-		{"unfinished/who speaks no TLS is ended, and its slot is free", func(g *ground) {
+		{name: "unfinished/who speaks no TLS is ended, and its slot is free", run: func(g *ground) {
 			g.set("listener.name.ssl.max.connections=1")
 			plain := g.come("plain", "SSL", "")
 			w := g.come("w", "SSL", "")
@@ -46,7 +46,7 @@ func unfinishedCases() []limitCase {
 			g.serves(w)
 			g.say("plain", endOf(plain, true), gone)
 		}},
-		{"unfinished/who fails to verify the broker is ended, and its slot is free", func(g *ground) {
+		{name: "unfinished/who fails to verify the broker is ended, and its slot is free", run: func(g *ground) {
 			g.set("listener.name.ssl.max.connections=1")
 			doubting := g.come("doubting", "SSL", "")
 			w := g.come("w", "SSL", "")
@@ -57,7 +57,7 @@ func unfinishedCases() []limitCase {
 			g.serves(w)
 			g.say("doubting", endOf(doubting, true), gone)
 		}},
-		{"unfinished/who speaks TLS to a plaintext listener is ended, and its slot is free", func(g *ground) {
+		{name: "unfinished/who speaks TLS to a plaintext listener is ended, and its slot is free", run: func(g *ground) {
 			g.set("listener.name.ext.max.connections=1")
 			lost := g.come("lost", "EXT", "")
 			w := g.come("w", "EXT", "")
@@ -65,7 +65,7 @@ func unfinishedCases() []limitCase {
 			g.serves(w)
 			g.say("lost", endOf(lost, true), gone)
 		}},
-		{"unfinished/who does not authenticate holds a slot, and a failure frees it", func(g *ground) {
+		{name: "unfinished/who does not authenticate holds a slot, and a failure frees it", run: func(g *ground) {
 			g.set("listener.name.sasl_plaintext.max.connections=2")
 			in := g.enter("a", "SASL_PLAINTEXT", "", 1) // asks ApiVersions alone
 			failing := g.come("failing", "SASL_PLAINTEXT", "")
@@ -79,7 +79,7 @@ func unfinishedCases() []limitCase {
 			g.leaves(eof, failing)
 			g.stays(in...)
 		}},
-		{"unfinished/a request before its authentication frees a slot", func(g *ground) {
+		{name: "unfinished/a request before its authentication frees a slot", run: func(g *ground) {
 			g.set("listener.name.sasl_plaintext.max.connections=1")
 			early := g.come("early", "SASL_PLAINTEXT", "")
 			w := g.come("w", "SASL_PLAINTEXT", "")
@@ -88,7 +88,7 @@ func unfinishedCases() []limitCase {
 			g.serves(w)
 			g.leaves(eof, early)
 		}},
-		{"unfinished/a frame that is too large or malformed frees a slot", func(g *ground) {
+		{name: "unfinished/a frame that is too large or malformed frees a slot", run: func(g *ground) {
 			g.set("listener.name.ext.max.connections=1")
 			large := g.come("large", "EXT", "")
 			w := g.come("w", "EXT", "")
@@ -100,7 +100,7 @@ func unfinishedCases() []limitCase {
 			g.serves(v)
 			g.leaves(gone, w)
 		}},
-		{"unfinished/a client of TLS that is one too many is told the end of TLS, and those without a handshake go too", func(g *ground) {
+		{name: "unfinished/a client of TLS that is one too many is told the end of TLS, and those without a handshake go too", run: func(g *ground) {
 			in := g.enter("a", "SSL", "", 6)
 			for _, i := range []int{5, 3, 1, 0, 2, 4} {
 				g.serves(in[i])
@@ -118,7 +118,7 @@ func unfinishedCases() []limitCase {
 			g.set("max.connections=6")
 			g.evicts(1, "silent, "+eof, append(in[:5:5], silent)...)
 		}},
-		{"unfinished/who waits for a slot of TLS and has sent its first message is served when it has one", func(g *ground) {
+		{name: "unfinished/who waits for a slot of TLS and has sent its first message is served when it has one", run: func(g *ground) {
 			g.set("listener.name.ssl.max.connections=1")
 			first := g.enter("a", "SSL", "", 1)
 			w := g.come("w", "SSL", "")
@@ -126,7 +126,7 @@ func unfinishedCases() []limitCase {
 			first[0].leave()
 			g.serves(w)
 		}},
-		{"unfinished/the broker's limit counts TLS from its connection on, and one without a handshake is in the way of all", func(g *ground) {
+		{name: "unfinished/the broker's limit counts TLS from its connection on, and one without a handshake is in the way of all", run: func(g *ground) {
 			g.set("listener.name.plaintext.max.connections=1000", "max.connections=9")
 			in := g.enter("a", "EXT", "", 5)
 			silent := []*guest{g.come("silent", "SSL", ""), g.come("silent too", "SASL_SSL", ""), g.come("silent as well", "SASL_PLAINTEXT", "")}
