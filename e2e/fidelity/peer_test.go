@@ -135,6 +135,7 @@ func (p *peer) start(properties []string) error {
 	}
 	p.process.Stdout, p.process.Stderr = p.said, p.said
 	p.process.Dir = p.dir
+	dieWithUs(p.process)
 	if err := p.process.Start(); err != nil {
 		return err
 	}
