@@ -149,7 +149,17 @@ func kafkaTools(w *workshop) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return goProgram("tools", libs)(w)
+	// The archive holds what a tool loads that looks for a broker, here for one that is not there.
+	archive, config := filepath.Join(w.dir, "tools.jsa"), filepath.Join(w.dir, "tools.properties")
+	if err := os.WriteFile(config, []byte("default.api.timeout.ms=500\nrequest.timeout.ms=400\n"), 0o600); err != nil {
+		return nil, err
+	}
+	command := append(java(), "-XX:ArchiveClassesAtExit="+archive, "-Xlog:disable", "-cp", libs+"/*", "org.apache.kafka.tools.TopicCommand",
+		"--bootstrap-server", "127.0.0.1:1", "--command-config", config, "--list")
+	if out, err := w.run(w.dir, nil, command...); err == nil {
+		return nil, fmt.Errorf("kafka-topics found a broker on port 1: %s", out)
+	}
+	return goProgram("tools", libs, archive)(w)
 }
 
 // kcat builds the program that runs kcat.

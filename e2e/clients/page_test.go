@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // primary is the pair whose troubles the page tells in full.
@@ -19,8 +18,8 @@ func (r *results) page() string {
 	p.line("`make clients`, which runs every client over every protocol and family; `make test` holds each client to a part of it. Clients that")
 	p.line("could not be had on the machine of a run keep what an earlier one saw. Their programs are in `e2e/clients/programs`.")
 	p.line("")
-	p.line("A broker of Apache Kafka treats these clients alike, unless [differences.md](differences.md) says otherwise: what a client cannot do")
-	p.line("here, it cannot do there.")
+	p.line("What a client does not do here it does not do with Apache Kafka 4.4.0 either: `go test ./e2e/clients -kafka` tries the same there, and")
+	p.line("compares it with this page.")
 	p.line("")
 	r.operations(p)
 	r.pairs(p)
@@ -314,11 +313,11 @@ func (s refusal) words() string {
 	case "nothing":
 		return "it tells of no error."
 	}
-	text := "after " + roughly(s.MS) + " "
-	if !s.Told {
-		text += "it says, not naming the reason, "
+	text := roughly(s.MS)
+	if s.Told {
+		text += " it says "
 	} else {
-		text += "it says "
+		text += ", not naming the reason, it says "
 	}
 	text += quote(s.Said)
 	if s.Retriable != nil && *s.Retriable {
@@ -352,33 +351,37 @@ func (s trouble) words(name string) string {
 	if !s.Works {
 		text += ", and it does not go on"
 	} else if name != "reauth" && name != "idle" {
-		text += ", and goes on " + roughly(s.ResumedMS) + " after it is over"
+		text += "; when it is over it goes on " + roughly(s.ResumedMS)
 	}
 	if len(s.Said) > 0 {
 		said := slices.Clone(s.Said)
 		slices.SortFunc(said, func(a, b string) int { return len(a) - len(b) })
 		text += "; it said " + quote(said[0])
 		if len(said) > 1 {
-			text += fmt.Sprintf(" and %d other things", len(said)-1)
+			text += fmt.Sprintf(", and %d more", len(said)-1)
 		}
 	}
 	return text + "."
 }
 
-// roughly is a time as one remembers it.
+// roughly is a time in words: the machine of a run may be slow.
 func roughly(ms int64) string {
-	switch d := time.Duration(ms) * time.Millisecond; {
-	case d < time.Second:
-		return "less than 1 s"
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	default:
-		return fmt.Sprintf("%.0f s", d.Round(5*time.Second).Seconds())
+	switch {
+	case ms < 2500:
+		return "at once"
+	case ms < 10_000:
+		return "after seconds"
+	case ms < 25_000:
+		return "after ten or twenty seconds"
 	}
+	return "after half a minute or more"
 }
 
 // quote is a text as code, on one line.
 func quote(text string) string {
+	if runes := []rune(text); len(runes) > 200 {
+		text = string(runes[:200]) + "…"
+	}
 	return "`" + strings.ReplaceAll(strings.ReplaceAll(text, "`", "'"), "|", "¦") + "`"
 }
 

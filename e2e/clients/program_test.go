@@ -34,6 +34,11 @@ type request struct {
 	ClientID  string `json:"client_id,omitempty"`
 	PauseMS   int64  `json:"pause_ms"`
 	Size      int    `json:"size"`
+
+	// What only some programs know.
+	Compression   string `json:"compression,omitempty"`
+	GroupProtocol string `json:"group_protocol,omitempty"`
+	InstanceID    string `json:"instance_id,omitempty"`
 }
 
 // line is one line that a program printed, with when it came.
@@ -55,6 +60,9 @@ type line struct {
 	Consumed    int     `json:"consumed"`
 	Aborted     int     `json:"aborted"`
 	Idempotent  *bool   `json:"idempotent"`
+	Change      string  `json:"change"`     // of a member's partitions: assigned, revoked, lost
+	Partitions  []int   `json:"partitions"` // that changed
+	raw         string  // as it was printed
 }
 
 // took is how many milliseconds the operation took, by the program's own clock.
@@ -164,7 +172,7 @@ func (p *running) ended() bool {
 
 func (p *running) read(from io.Reader) {
 	for s := bufio.NewScanner(from); s.Scan(); {
-		l := &line{at: time.Now()}
+		l := &line{at: time.Now(), raw: s.Text()}
 		if err := json.Unmarshal(s.Bytes(), l); err != nil {
 			p.mu.Lock()
 			p.bad = s.Text()

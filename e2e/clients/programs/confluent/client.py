@@ -147,7 +147,8 @@ def produce(job):
 
 
 def transact(job):
-    producer = producing(job, **{"transactional.id": job.txid, "transaction.timeout.ms": min(job.timeout_ms, 60000)})
+    limit = min(job.timeout_ms, 60000)
+    producer = producing(job, **{"transactional.id": job.txid, "transaction.timeout.ms": limit, "message.timeout.ms": limit})
     producer.init_transactions(job.left())
     producer.begin_transaction()
     send(producer, job, range(job.count))
@@ -245,7 +246,8 @@ def member(job):
 def share(job):
     earliest = admin.ConfigResource(admin.ResourceType.GROUP, job.group, incremental_configs=[admin.ConfigEntry(
         "share.auto.offset.reset", "earliest", incremental_operation=admin.AlterConfigOpType.SET)])
-    result(admin.AdminClient(settings(job)).incremental_alter_configs([earliest]))
+    client = admin.AdminClient(settings(job))
+    result(client.incremental_alter_configs([earliest]))
     consumer, seen = ck.ShareConsumer(settings(job, **{"group.id": job.group, "share.acknowledgement.mode": "implicit"})), Seen()
     consumer.subscribe([job.topic])
     while seen.count < job.count and job.left() > 0:

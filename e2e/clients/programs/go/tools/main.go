@@ -1,5 +1,5 @@
 // Tools are Apache Kafka's command-line tools as a program of the tests of clients: the classes that Kafka's scripts start. Its
-// argument is the folder with Kafka's jar files.
+// arguments are the folder with Kafka's jar files and an archive of classes, made of them, that has a virtual machine start sooner.
 package main
 
 import (
@@ -17,8 +17,8 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: tools LIBS")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: tools LIBS ARCHIVE")
 		return
 	}
 	dir, err := os.MkdirTemp("", "kafka-tools-")
@@ -27,7 +27,7 @@ func main() {
 		return
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	t := tools{libs: os.Args[1], dir: dir}
+	t := tools{libs: os.Args[1], archive: os.Args[2], dir: dir}
 	contract.Main(contract.Client{
 		Name: "Apache Kafka's tools", Version: t.version(),
 		Metadata: t.metadata, Admin: t.admin, Produce: t.produce, Consume: t.consume, Open: t.open, Describe: describe,
@@ -37,7 +37,7 @@ func main() {
 	})
 }
 
-type tools struct{ libs, dir string }
+type tools struct{ libs, archive, dir string }
 
 func (t tools) version() string {
 	found, err := filepath.Glob(t.libs + "/kafka-tools-*.jar")
@@ -108,7 +108,8 @@ func (t tools) command(class string, r contract.Request, args ...string) ([]stri
 		return nil, err
 	}
 	return append([]string{
-		"java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Dlog4j2.configurationFile=" + log,
+		"java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+		"-XX:SharedArchiveFile=" + t.archive, "-Xlog:disable", "-Dlog4j2.configurationFile=" + log,
 		"-cp", t.libs + "/*", "org.apache.kafka.tools." + class, "--bootstrap-server", r.Bootstrap, "--command-config", path,
 	}, args...), nil
 }
