@@ -65,7 +65,7 @@ var _ = Describe("The kernel's count", Label("accounting"), func() {
 		Expect(counter.Report(ctx).Exactness).To(Equal(broker.KernelExact))
 	}, SpecTimeout(stage.Within(2*time.Minute)))
 
-	It("agrees with the security protocol of each listener of a broker", func(ctx SpecContext) {
+	It("agrees with the security protocol of each listener of a broker", Label("kafka"), func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/24", "fd00:1::/64"))
 		s.NeedKernel(ctx)
 		var groups []fleet.Group

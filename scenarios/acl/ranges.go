@@ -85,7 +85,7 @@ var _ = Describe("A rule for a CIDR range", Label("acl"), stage.Needs(stage.Rang
 		asked(len(d.rows), "one a group of connections, which stay open")
 	}, SpecTimeout(stage.Within(time.Minute)))
 
-	It("holds on a socket for both families as on one for each: IPv4 clients are IPv4", func(ctx SpecContext) {
+	It("holds on a socket for both families as on one for each: IPv4 clients are IPv4", Label("kafka"), func(ctx SpecContext) {
 		s := stage.New(ctx, stage.Authorizer(), stage.Subnet(net4, net6),
 			stage.Listeners("PLAINTEXT://:9092", "BOTH://[::]:9094", "FOUR://0.0.0.0:9095"),
 			stage.Broker("listener.security.protocol.map=PLAINTEXT:PLAINTEXT,BOTH:SASL_PLAINTEXT,FOUR:SASL_PLAINTEXT"))

@@ -1,6 +1,7 @@
 package connbench
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -12,7 +13,7 @@ import (
 // HTML is the run as one file that needs nothing else, laid beside others where there are any.
 func (r *Result) HTML(others []Named) ([]byte, error) {
 	p := report.Page{
-		Title: "Connections: " + strings.Join(r.Target.Servers, ", "),
+		Title: "Connections: " + cmp.Or(r.Target.Product, strings.Join(r.Target.Servers, ", ")),
 		Lead: append(r.Describe(), fmt.Sprintf("%s, %.0f s, clients on Linux %s %s with %d processors",
 			r.Started.UTC().Format("2006-01-02 15:04:05 UTC"), r.Seconds, r.Host.Kernel, r.Host.Arch, r.Host.CPUs)),
 	}
@@ -39,7 +40,7 @@ func (r *Result) HTML(others []Named) ([]byte, error) {
 		p.Sections = append(p.Sections, a.section())
 	}
 	if len(others) > 0 {
-		p.Sections = append(p.Sections, compared(append([]Named{{"this run", r}}, others...)))
+		p.Sections = append(p.Sections, compared(append([]Named{{r.Name(), r}}, others...)))
 	}
 	notes := report.Section{Name: "Notes", Text: r.Findings()}
 	p.Sections = append(p.Sections, notes)

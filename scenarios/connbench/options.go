@@ -28,6 +28,8 @@ type Target struct {
 
 // Options says what to ramp, and against what.
 type Options struct {
+	// Product is what runs there, such as kafka:4.4.0; "" where that is not known.
+	Product string
 	// Targets take connections in turn. At least one.
 	Targets []Target
 	// Protocol, TLS and the credentials are those of all clients. Pin in TLS is each target's own.

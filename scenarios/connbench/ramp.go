@@ -73,7 +73,7 @@ func newRun(o *Options) *run {
 	r := &run{o: o, started: time.Now(), windows: Windows{Samples: 11, Size: time.Second}}
 	r.result = &Result{
 		Schema: Schema, Started: r.started, Host: report.ThisHost(), Limits: []LimitValue{}, Steps: []Step{}, Samples: []Sample{}, Unknown: []string{},
-		Target: TargetInfo{Protocol: string(o.Protocol), MutualTLS: o.TLS.Certificate != "" && o.Protocol == fleet.SSL, Mechanism: o.Mechanism},
+		Target: TargetInfo{Product: o.Product, Protocol: string(o.Protocol), MutualTLS: o.TLS.Certificate != "" && o.Protocol == fleet.SSL, Mechanism: o.Mechanism},
 		Load: Load{
 			Steps: o.Steps, Rate: o.Rate, Parallel: o.Parallel, TimeoutSecs: o.Timeout.Seconds(), MaxLatency: o.MaxLatency.Seconds(),
 			WarmUp: o.WarmUp,

@@ -1,6 +1,7 @@
 package connbench
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -33,6 +34,7 @@ type Result struct {
 
 // TargetInfo says what was measured.
 type TargetInfo struct {
+	Product   string   `json:"product,omitempty"` // what runs there, such as kafka:4.4.0, where that is known
 	Servers   []string `json:"servers"`
 	Listeners []string `json:"listeners,omitempty"` // by their names, where the target told
 	Protected bool     `json:"protected,omitempty"` // one of them is the inter-broker listener beside others: the broker's limits do not hold it
@@ -53,6 +55,9 @@ type Load struct {
 	WarmUp      int     `json:"warmUp"`
 	Processes   int     `json:"processes"`
 }
+
+// Name is what the run is called beside others: by what it measured, or "this run".
+func (r *Result) Name() string { return cmp.Or(r.Target.Product, "this run") }
 
 // Memory is what processes hold.
 type Memory struct {

@@ -149,6 +149,9 @@ func FormatSize(bytes float64) string {
 func (r *Result) Describe() []string {
 	t, l := &r.Target, &r.Load
 	what := strings.Join(t.Servers, ", ") + ", " + t.Protocol
+	if t.Product != "" {
+		what = t.Product + " at " + what
+	}
 	if t.MutualTLS {
 		what += " with client certificates"
 	}

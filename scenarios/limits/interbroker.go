@@ -37,7 +37,7 @@ var _ = Describe("The listener between brokers", Label("limits"), func() {
 		g.atRest(ctx)
 	}, SpecTimeout(stage.Within(2*time.Minute)))
 
-	It("is let in beyond max.connections, which costs the others their places", func(ctx SpecContext) {
+	It("is let in beyond max.connections, which costs the others their places", Label("kafka"), func(ctx SpecContext) {
 		g := newGround(ctx, "max.connections=20", "listener.name.internal.max.connections=1000")
 		own := int(g.own(ctx))
 		w := g.watch(ctx, 20, plain, ssl, saslPlain, saslSSL)

@@ -73,7 +73,7 @@ var _ = Describe("A limit that is lowered", Label("limits"), func() {
 })
 
 var _ = Describe("max.connections that is lowered", Label("limits"), func() {
-	It("closes the clients that were active least recently, one after another, until there are as many as it says", func(ctx SpecContext) {
+	It("closes the clients that were active least recently, one after another, until there are as many as it says", Label("kafka"), func(ctx SpecContext) {
 		g := newGround(ctx, "num.network.threads=1", "listener.name.internal.max.connections=1000") // least recently of each thread
 		f := g.in(ctx, g.Group(clientNet, plain, "", 6))
 		for _, id := range []int{4, 0, 3, 5, 2, 1} {

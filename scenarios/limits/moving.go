@@ -37,18 +37,20 @@ var _ = Describe("A limit that moves in a storm", Label("limits"), func() {
 		// A listener's own limit lets those stay whom it finds inside.
 		g := newGround(ctx, "listener.name.internal.max.connections=1000")
 		key, own, listeners := "max.ssl.connections", 0, []string{ssl, saslSSL}
+		groups, timeout := []fleet.Group{g.Group(clientNet, ssl, "", 2), g.Group(otherNet, saslSSL, "alice", 1)}, 2*time.Second
 		if !stage.Has(stage.MaxSSL) {
 			key, own, listeners = "max.connections", int(g.own(ctx)), []string{plain, ssl, saslPlain, saslSSL}
+			// It is not about handshakes then.
+			groups, timeout = []fleet.Group{g.Group(clientNet, plain, "", 2), g.Group(otherNet, saslPlain, "alice", 1)}, 10*time.Second
 		}
 		g.Set(ctx, key+"="+text(40+own))
 		w := g.watch(ctx, 40, listeners...)
 		storm, stop := g.flood(ctx, fleet.Churn{
 			Plan: fleet.Plan{
-				Groups: []fleet.Group{g.Group(clientNet, ssl, "", 2), g.Group(otherNet, saslSSL, "alice", 1)},
-				Rate:   300, Parallel: 300,
+				Groups: groups, Rate: 300, Parallel: 300,
 			},
 			Hold: 400 * time.Millisecond, How: []fleet.How{fleet.FIN, fleet.RST}, Seed: uint64(GinkgoRandomSeed()),
-		}, 2*time.Second)
+		}, timeout)
 		for _, limit := range []int{40, 10, 30, 3, 40} {
 			if limit != w.limit {
 				g.Set(ctx, key+"="+text(limit+own))

@@ -54,13 +54,17 @@ var _ = Describe("max.connections.per.ip=0", Label("limits"), func() {
 // start runs a broker with one more property, which is to end by itself, and returns what it said.
 func start(ctx context.Context, property string) (string, error) {
 	GinkgoHelper()
-	binary, err := stage.Binary(ctx)
-	Expect(err).NotTo(HaveOccurred())
 	folder := GinkgoT().TempDir()
 	config := filepath.Join(folder, "server.properties")
-	Expect(os.WriteFile(config, []byte("node.id=1\nlisteners=PLAINTEXT://127.0.0.1:0\nlog.dirs="+filepath.Join(folder, "data")+"\n"+property+"\n"), 0o600)).To(Succeed())
+	properties := []string{"node.id=1", "listeners=PLAINTEXT://127.0.0.1:0", "log.dirs=" + filepath.Join(folder, "data"), property}
+	if stage.Target().IsKafka() {
+		properties = append(properties, "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0", "process.roles=broker,controller",
+			"controller.listener.names=CONTROLLER", "controller.quorum.bootstrap.servers=127.0.0.1:1")
+	}
+	Expect(os.WriteFile(config, []byte(strings.Join(properties, "\n")+"\n"), 0o600)).To(Succeed())
+	cmd, err := stage.Target().Command(ctx, config)
+	Expect(err).NotTo(HaveOccurred())
 	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, binary, "broker", "--config", config) //nolint:gosec // a path of our own making
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err = cmd.Run()
 	return out.String(), err

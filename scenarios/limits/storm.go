@@ -79,7 +79,11 @@ var _ = Describe("A storm of TLS clients", Label("limits"), func() {
 		report.Attach(report.Figure{Name: "of them in", Value: float64(storm.Up), Note: "their own count"})
 		Expect(storm.Up).To(Equal(limit), "%v", storm.Outcomes)
 		Expect(w.mark(ctx)).To(BeEquivalentTo(limit), "the storm reached the limit")
-		Expect(storm.Outcomes).To(And(HaveLen(2), HaveKeyWithValue(fleet.TimedOut, storm.Begun-limit)), "the others were let wait, not turned away")
+		waited := storm.Outcomes[fleet.TimedOut]
+		if step > 10*time.Second {
+			waited += storm.Outcomes[fleet.Reset] // by the kernel, which gives up after a while those that an accept queue has no room for
+		}
+		Expect(waited).To(Equal(storm.Begun-limit), "the others were let wait, not turned away: %v", storm.Outcomes)
 
 		Expect(g.Reconcile(ctx)).To(stage.BeExplained(), "each socket in between has a class")
 

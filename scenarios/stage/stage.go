@@ -234,6 +234,7 @@ func (s *Stage) connect(ctx context.Context) {
 	DeferCleanup(s.client.Close)
 	s.admin, s.kadm = admin.New(s.client), kadm.NewClient(s.client)
 	Eventually(s.Ping).WithContext(ctx).WithTimeout(30 * time.Second).Should(Succeed())
+	s.hasConfigs(ctx, nil) // so that the connection to the broker under its own name, too, is there before anybody counts
 }
 
 // plainListener is the first listener with protocol PLAINTEXT.

@@ -1,9 +1,11 @@
 package stage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -95,6 +97,25 @@ func (p Product) Node(config map[string]topology.Text, listeners []string) topol
 	return n
 }
 
+// Command is p as a process of this machine, outside of labs, told by a server.properties.
+func (p Product) Command(ctx context.Context, properties string) (*exec.Cmd, error) {
+	var line []string
+	if p.IsKafka() {
+		home, err := kafkahome.Find(p.Kafka)
+		if err != nil {
+			return nil, err
+		}
+		line = home.Java(kafkahome.Server, properties)
+	} else {
+		binary, err := Binary(ctx)
+		if err != nil {
+			return nil, err
+		}
+		line = []string{binary, "broker", "--config", properties}
+	}
+	return exec.CommandContext(ctx, line[0], line[1:]...), nil //nolint:gosec // programs of our own choice
+}
+
 // Ability is a thing that some specs are about or look through, and that not every product has.
 type Ability string
 
@@ -106,6 +127,8 @@ const (
 	Ranges     Ability = "ranges"      // hosts of ACLs that are ranges (KIP-1276)
 	Metrics    Ability = "metrics"     // metrics over HTTP, with the reasons for which connections ended
 )
+
+// Specs with the label "kafka" are the few that CI asks of Apache Kafka with each change; every spec can be asked by hand.
 
 // needLabel begins the labels that [Needs] makes.
 const needLabel = "needs:"

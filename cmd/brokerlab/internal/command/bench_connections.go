@@ -20,6 +20,7 @@ import (
 // benchOptions are the flags of brokerlab bench connections.
 type benchOptions struct {
 	benchTarget
+	benchProducts
 
 	steps      []int
 	most       int
@@ -41,7 +42,7 @@ type benchOptions struct {
 func newBenchConnections(env Env) *cobra.Command {
 	var o benchOptions
 	c := &cobra.Command{
-		Use:   "connections (--bootstrap-server HOST:PORT | --lab LAB)",
+		Use:   "connections (--bootstrap-server HOST:PORT | --lab LAB | --target PRODUCT)",
 		Short: "Ramp connections until a limit, and tell what each costs",
 		Long: `Open connections step by step, hold them, and tell after each step how long clients took and what they cost: connections
 a second, the times to TCP, TLS and the first response, processor time and memory of the target by connection (right
@@ -51,6 +52,11 @@ Any Kafka broker can be the target, by the addresses of --bootstrap-server (conn
 the cluster) or as a node of a lab. --command-config says whether they use TLS, a client certificate or SASL. Memory and
 processor time are known for a node of a lab and with --pid for a process of this machine. Without
 --compare, --rate and --steps, the steps are the powers of ten up to --max.
+
+--target brings the target up first, in a lab of its own, which is removed in the end, after an interrupt too: brokerlab's broker, or
+Apache Kafka (get it by "brokerlab kafka fetch") with the heap that its own scripts give it, unless KAFKA_HEAP_OPTS says otherwise.
+Several of them are measured one after another and laid side by side; --save then makes a file for each, such as
+run-kafka-4.4.0.json of run.json. --gc makes the memory of Java that of what it uses.
 
 The run ends at --max, at the first client that fails, or where 99 % of first responses take longer than --max-latency. Under
 Kafka's rules nothing fails at most limits: a connection waits. So a first response that takes longer than
@@ -71,11 +77,15 @@ Exit status: 0 the run came to a verdict; 1 it could not begin, or was interrupt
       --pid $(pgrep -f server.properties) --steps 100,1000,5000 --report run.html --save run.json
   brokerlab bench connections --bootstrap-server localhost:9093 --max 20000 --at-limit
   sudo brokerlab bench connections --lab quickstart --listener SSL --max 2000
+  sudo brokerlab bench connections --target broker --target kafka --listener SSL --max 1000 \
+      --gc --report run.html
+  sudo brokerlab bench connections --target kafka --config max.connections=200 --at-limit
   brokerlab bench connections --compare before.json --compare after.json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runBenchConnections(c.Context(), env, &o) },
 	}
-	o.flags(c)
+	o.benchTarget.flags(c)
+	o.benchProducts.flags(c)
 	f := c.Flags()
 	f.IntSliceVar(&o.steps, "steps", nil, "numbers of connections to stop and measure at, such as 100,1000,5000")
 	f.Lookup("steps").DefValue = "" // powers of ten
@@ -124,9 +134,9 @@ func runBenchConnections(ctx context.Context, env Env, o *benchOptions) error {
 	if err != nil {
 		return err
 	}
-	if !o.given() {
+	if !o.given() && len(o.targets) == 0 {
 		if len(others) == 0 {
-			return usage("what to measure: --bootstrap-server or --lab (or --compare saved runs)")
+			return usage("what to measure: --bootstrap-server, --lab or --target (or --compare saved runs)")
 		}
 		return o.printCompared(env, others)
 	}
@@ -134,16 +144,19 @@ func runBenchConnections(ctx context.Context, env Env, o *benchOptions) error {
 	if err != nil {
 		return &ExitError{Code: 2, Err: err}
 	}
+	switch {
+	case len(o.targets) > 0:
+		return o.runProducts(ctx, env, others)
+	case len(o.configs) > 0:
+		return usage("--config is for --target: another target has its configs already")
+	}
 	options, release, err := o.open(ctx, env, slices.Max(steps), o.yes)
 	if err != nil {
 		return err
 	}
 	defer release()
-	options.Steps, options.Rate, options.Parallel, options.Timeout, options.MaxLatency = steps, o.rate, o.parallel, o.timeout, o.maxLatency
-	options.Settle, options.AtLimit, options.Collect, options.WarmUp = o.settle, o.atLimit, o.collect, o.warmUp
-	if o.warmUp < 0 {
-		const share, most = 10, 1000
-		options.WarmUp = min(slices.Max(steps)/share, most)
+	if err := o.fill(options); err != nil {
+		return err
 	}
 	p := newProgress(env.Stderr)
 	options.Watch = func(l connbench.Live) { p.set(liveText(&l)) }
@@ -157,6 +170,21 @@ func runBenchConnections(ctx context.Context, env Env, o *benchOptions) error {
 	}
 	if result.Verdict.Kind == connbench.EndInterrupted {
 		return &ExitError{Code: 1}
+	}
+	return nil
+}
+
+// fill puts what the flags say about the load into options.
+func (o *benchOptions) fill(options *connbench.Options) error {
+	steps, err := o.ramp()
+	if err != nil {
+		return err
+	}
+	options.Steps, options.Rate, options.Parallel, options.Timeout, options.MaxLatency = steps, o.rate, o.parallel, o.timeout, o.maxLatency
+	options.Settle, options.AtLimit, options.Collect, options.WarmUp = o.settle, o.atLimit, o.collect, o.warmUp
+	if o.warmUp < 0 {
+		const share, most = 10, 1000
+		options.WarmUp = min(slices.Max(steps)/share, most)
 	}
 	return nil
 }
@@ -198,7 +226,7 @@ func (o *benchOptions) write(env Env, r *connbench.Result, others []connbench.Na
 	columns(&text, r.Table(), 0)
 	if len(others) > 0 {
 		text.WriteByte('\n')
-		columns(&text, connbench.Compare(append([]connbench.Named{{Name: "this run", Result: r}}, others...)), 0)
+		columns(&text, connbench.Compare(append([]connbench.Named{{Name: r.Name(), Result: r}}, others...)), 0)
 	}
 	text.WriteString("\n" + strings.Join(r.Findings(), "\n") + "\n")
 	if o.report != "" && errors.Join(errs...) == nil {
@@ -229,9 +257,13 @@ func (o *benchOptions) printCompared(env Env, runs []connbench.Named) error {
 	var text strings.Builder
 	columns(&text, rows, 0)
 	for _, r := range runs {
-		text.WriteString("\n" + r.Name + ": " + strings.Join(r.Result.Describe(), "; ") + "\n  " + r.Result.Verdict.Text)
+		what := r.Name + ": " + strings.Join(r.Result.Describe(), "; ")
+		text.WriteString("\n" + fold(what, summaryWidth) + "\n" + fold(r.Result.Verdict.Text, summaryWidth) + "\n")
 	}
-	_, err := env.Stdout.Write([]byte(text.String() + "\n"))
+	if o.report != "" {
+		text.WriteString("\nreport: " + o.report + "\n")
+	}
+	_, err := env.Stdout.Write([]byte(text.String()))
 	return err
 }
 

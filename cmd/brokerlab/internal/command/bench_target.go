@@ -281,7 +281,7 @@ func (o *benchTarget) choose(status *netlab.Status) (*netlab.NodeStatus, *netlab
 	var brokers []string
 	var node *netlab.NodeStatus
 	for i := range status.Nodes {
-		if n := &status.Nodes[i]; n.Kind == topology.Broker {
+		if n := &status.Nodes[i]; n.Kind == topology.Broker || n.Kind == topology.Kafka {
 			brokers = append(brokers, n.Name)
 			if n.Name == o.node || o.node == "" && node == nil {
 				node = n

@@ -46,6 +46,9 @@ func TestRunThatMakesNoSenseExitsWithTwo(t *testing.T) {
 		{[]string{"--shard", "5/4"}, "want PART/OF"},
 		{[]string{"--shard", "900/900", "--list"}, "shard 900/900 is empty"},
 		{[]string{"--pcap"}, "needs --report-dir"},
+		{[]string{"--target", "redpanda"}, "want broker, kafka or kafka:VERSION"},
+		{[]string{"--target", "kafka:3.9.0"}, "want 4.0.0 or later"},
+		{[]string{"--target", "kafka:4.99.99"}, "brokerlab kafka fetch 4.99.99"},
 	} {
 		got := run(t, append([]string{"brokerlab", "run"}, test.args...)...)
 		if got.code != 2 || !strings.Contains(got.errout, test.want) {
@@ -54,8 +57,32 @@ func TestRunThatMakesNoSenseExitsWithTwo(t *testing.T) {
 	}
 }
 
+func TestRunListsWhatItWouldSkipAgainstATarget(t *testing.T) {
+	got := run(t, "brokerlab", "run", "--list", "--format", "json", "--target", "kafka", "listing", "limits", "acl")
+	var promises []runner.Promise
+	if err := json.Unmarshal([]byte(got.out), &promises); err != nil {
+		t.Fatalf("run --list = exit %d %s: %v", got.code, got.errout, err)
+	}
+	tried := map[string]int{}
+	for _, p := range promises {
+		switch {
+		case p.Skips == "":
+			tried[p.Suite]++
+		case !strings.HasPrefix(p.Skips, "Apache Kafka 4.4.0 has no "):
+			t.Errorf("%s is skipped because %q", p.Name, p.Skips)
+		}
+	}
+	if tried["listing"] != 0 || tried["limits"] < 15 || tried["acl"] < 20 {
+		t.Errorf("against Kafka %v are tried, want no list, and most of limits and rules", tried)
+	}
+	if got := run(t, "brokerlab", "run", "--list", "--target", "kafka", "listing"); !strings.Contains(got.out, "(skipped: Apache Kafka 4.4.0 has no list") {
+		t.Errorf("run --list --target kafka listing = %s, want the reason", got.out)
+	}
+}
+
 func TestTheSummaryOfARunFitsAScreenWhateverIsInTheReport(t *testing.T) {
 	r := &report.Report{Totals: report.Totals{Specs: 42, Passed: 40, Failed: 1, Skipped: 1}}
+	const lacking = "Apache Kafka 4.4.0 has no list of connections (KIP-1329)"
 	for i := range 42 {
 		s := report.Spec{Suite: "listing", Name: fmt.Sprint(i, strings.Repeat(" wörter", 40)), State: report.Passed, Seconds: 1}
 		s.Figures = []report.Figure{{Name: strings.Repeat("figure ", 20), Value: 0.5, Unit: "ms"}}
@@ -63,7 +90,7 @@ func TestTheSummaryOfARunFitsAScreenWhateverIsInTheReport(t *testing.T) {
 		case 40:
 			s.State, s.Message = report.Failed, "expected\nto equal"
 		case 41:
-			s.State = report.Skipped
+			s.State, s.Message, s.Lacks = report.Skipped, lacking, report.LackTarget
 		}
 		r.Specs = append(r.Specs, s)
 	}
@@ -83,7 +110,7 @@ func TestTheSummaryOfARunFitsAScreenWhateverIsInTheReport(t *testing.T) {
 			t.Errorf("the summary has a line of more than %d columns: %s", summaryWidth, line)
 		}
 	}
-	for _, want := range []string{"Broken:\n  listing: 40 ", "      expected\n", "40 kept, 1 BROKEN, 1 skipped"} {
+	for _, want := range []string{"Broken:\n  listing: 40 ", "      expected\n", "40 kept, 1 BROKEN, 1 skipped", "Skipped against this target:\n  1: " + lacking} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the summary lacks %q:\n%s", want, b.String())
 		}
