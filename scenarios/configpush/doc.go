@@ -3,6 +3,6 @@
 //
 // Clients are fleets, which push whatever they are told to, and franz-go's with package push. What a spec believes is what its own
 // connections saw, what the broker keeps (DescribeClientConfigs) and what it counted. Each file is one promise; importing the
-// package registers its specs, and `brokerlab run configpush` and `go test` run them. What policies do that fail, panic or sleep
-// is tested beside the broker, since only a program with a broker of its own has such policies.
+// package registers its specs, and `brokerlab run configpush` and `go test` run them. Policies that fail, panic or sleep are the policy
+// fault, which is there for that.
 package configpush
