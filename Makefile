@@ -10,7 +10,7 @@ export BROKERLAB_KAFKA_DIR ?= $(CURDIR)/build/kafka
 export CGO_ENABLED ?= $(shell command -v gcc >/dev/null 2>&1 && echo 1 || echo 0)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps kafka build demo test quick lint generate fresh unit root scenarios e2e clients bench docs fuzz soak cross release clean FORCE
+.PHONY: help deps kafka build demo test quick lint generate fresh unit root scenarios e2e clients bench bench-kafka docs fuzz soak cross release clean FORCE
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ clients: build kafka ## every client over every protocol and family, each troubl
 
 bench: build ## the benchmarks behind docs/benchmarks.md (minutes)
 	@scripts/bench.sh
+
+bench-kafka: build ## Apache Kafka beside us in one run, into docs/benchmarks.md (minutes; make kafka comes first)
+	@scripts/bench-kafka.sh
 
 fuzz: ## run every fuzz target for FUZZTIME (10s) each, or those that match FUZZ
 	@scripts/fuzz.sh "$${FUZZTIME:-10s}" "$${FUZZ:-}"

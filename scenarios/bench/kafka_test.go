@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -188,6 +190,22 @@ type peer struct {
 	name     string
 	line     []string
 	internal netip.AddrPort // of the plaintext listener that is asked whether it answers
+	ended    chan struct{}
+}
+
+// lowAddr is free, and stays so until a server has begun, which takes Kafka long: the kernel gives such ports to nobody.
+func lowAddr(b *testing.B) netip.AddrPort {
+	b.Helper()
+	const first, count, tries = 12000, 6000, 100
+	for range tries {
+		addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(first+rand.IntN(count)))
+		if l, err := net.Listen("tcp", addr.String()); err == nil {
+			_ = l.Close()
+			return addr
+		}
+	}
+	b.Fatalf("of %d ports from %d on none is free", count, first)
+	return netip.AddrPort{}
 }
 
 const (
@@ -201,7 +219,7 @@ func (m *besideKafka) peers(b *testing.B, protocol fleet.Protocol, properties ..
 	both := [2]*peer{{server: &server{dir: b.TempDir()}, name: ours}, {server: &server{dir: b.TempDir()}, name: kafkas}}
 	for _, p := range both {
 		store := p.makeCertificate(b)
-		p.addr, p.internal = freeAddr(b), freeAddr(b)
+		p.addr, p.internal = lowAddr(b), lowAddr(b)
 		listeners := []string{"BENCH://" + p.addr.String(), "INTERNAL://" + p.internal.String()}
 		lines := append([]string{
 			"node.id=1",
@@ -218,7 +236,7 @@ func (m *besideKafka) peers(b *testing.B, protocol fleet.Protocol, properties ..
 			lines = append(lines, "kernel.accounting=off")
 			p.line = []string{brokerBinary(b), "broker", "--config", config}
 		} else {
-			controller := freeAddr(b)
+			controller := lowAddr(b)
 			listeners = append(listeners, "CONTROLLER://"+controller.String())
 			lines = append(lines, "process.roles=broker,controller", "controller.listener.names=CONTROLLER", "controller.quorum.voters=1@"+controller.String())
 			p.line = m.home.JavaWith(append(slices.Concat(strings.Fields(heap()), collectorOptions()), "-Dlog4j2.configurationFile="+quietLog(b, p.dir)), kafkahome.Server, config)
@@ -258,7 +276,11 @@ func (p *peer) run(b *testing.B) time.Duration {
 	if err := cmd.Start(); err != nil {
 		b.Fatalf("start %s: %v", p.name, err)
 	}
-	p.cmd = cmd
+	p.cmd, p.ended = cmd, make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // how it ended is in the log
+		close(p.ended)
+	}()
 	b.Cleanup(func() {
 		p.end()
 		if b.Failed() {
@@ -267,6 +289,13 @@ func (p *peer) run(b *testing.B) time.Duration {
 	})
 	ctx, cancel := context.WithTimeout(b.Context(), 3*time.Minute)
 	defer cancel()
+	go func() {
+		select {
+		case <-p.ended:
+			cancel() // it will not answer
+		case <-ctx.Done():
+		}
+	}()
 	if err := waitAnswering(ctx, p.internal); err != nil {
 		b.Fatalf("%s does not answer: %v", p.name, err)
 	}
@@ -275,10 +304,8 @@ func (p *peer) run(b *testing.B) time.Duration {
 
 // end is called as often as anybody likes.
 func (p *peer) end() {
-	if p.cmd.ProcessState == nil {
-		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
-	}
+	_ = p.cmd.Process.Kill()
+	<-p.ended
 }
 
 // starts are from exec to the first answer over a plaintext listener, with a new data folder, which Kafka's tool has formatted before.
