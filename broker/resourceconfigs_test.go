@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -143,7 +144,7 @@ func TestConfigsOfGroupsStayInTheRangesOfTheBroker(t *testing.T) {
 			code, message = resp.Resources[0].ErrorCode, resp.Resources[0].ErrorMessage
 		}
 		if message == nil {
-			return fmt.Sprint(code)
+			return strconv.Itoa(int(code))
 		}
 		return fmt.Sprint(code, " ", *message)
 	}
@@ -228,7 +229,7 @@ func TestListsOfTopicsHaveEachEntryOnce(t *testing.T) {
 			ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: "t",
 			Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: c.name, Op: c.op, Value: &c.value}},
 		}}
-		got := ""
+		var got string
 		if answer := ask[*kmsg.IncrementalAlterConfigsResponse](r, req).Resources[0]; answer.ErrorMessage != nil {
 			got = *answer.ErrorMessage
 		} else {

@@ -90,7 +90,7 @@ func (r resourceConfigs) entry(row kafkaconfig.ResourceConfig, said *kmsg.Descri
 		own := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
 		own.Name, own.Value, own.Source = row.Name, said.Value, r.own
 		if said.Value != nil { // as it was read
-			own.Value = new(kafkaconfig.Config{Name: row.Name, Type: row.Type}.Canonical(*said.Value))
+			own.Value = new(row.Canonical(*said.Value))
 		}
 		c.Value, c.Source, c.ConfigSynonyms = own.Value, r.own, append([]kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{own}, c.ConfigSynonyms...)
 	case said.Value != nil: // the value in force, whatever it is called

@@ -252,7 +252,11 @@ func (c Config) Canonical(value string) string {
 		return strings.Join(SplitList(value), ",")
 	case String, Class:
 		return trimmed
-	case Double, Password:
+	case Double:
+		if f, err := strconv.ParseFloat(trimmed, 64); err == nil {
+			return javaDouble(f)
+		}
+	case Password:
 	}
 	return value
 }

@@ -118,3 +118,26 @@ func TestModesAreThoseOfKafka(t *testing.T) {
 		}
 	}
 }
+
+func TestValuesArePrintedAsJavaReadThem(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, value, want string }{
+		{"log.cleaner.io.max.bytes.per.second", "1e6", "1000000.0"},
+		{"log.cleaner.io.max.bytes.per.second", "12345678", "1.2345678E7"},
+		{"log.cleaner.min.cleanable.ratio", " .5 ", "0.5"},
+		{"log.cleaner.min.cleanable.ratio", "0.0001", "1.0E-4"},
+		{"num.io.threads", " 8 ", "8"},
+		{"auto.create.topics.enable", "TRUE", "true"},
+		{"log.cleanup.policy", "compact , delete", "compact,delete"},
+	} {
+		row, _ := kafkaconfig.Lookup(c.name)
+		if got := row.Canonical(c.value); got != c.want {
+			t.Errorf("%s.Canonical(%q) = %q, want %q", c.name, c.value, got, c.want)
+		}
+	}
+	for _, row := range kafkaconfig.Topic() {
+		if row.Name == "cleanup.policy" && row.Canonical("delete, delete,compact") != "delete,compact" {
+			t.Errorf("cleanup.policy.Canonical = %q, want each entry once", row.Canonical("delete, delete,compact"))
+		}
+	}
+}

@@ -55,6 +55,21 @@ func (r ResourceConfig) Check(value string) error {
 	return nil
 }
 
+// Canonical prints a valid value as Kafka describes it: of a list each entry once.
+func (r ResourceConfig) Canonical(value string) string {
+	value = Config{Name: r.Name, Type: r.Type}.Canonical(value)
+	if r.Type != List || !r.Unique {
+		return value
+	}
+	var once []string
+	for _, e := range SplitList(value) {
+		if !slices.Contains(once, e) {
+			once = append(once, e)
+		}
+	}
+	return strings.Join(once, ",")
+}
+
 // checkThrottled wants the replicas whose replication is throttled: partition:broker, or all.
 func (r ResourceConfig) checkThrottled(value string) error {
 	entries := SplitList(value)

@@ -27,8 +27,8 @@ func (r SetScram) validate() error {
 		return errors.New("too few iterations")
 	case r.Iterations > MaxScramIterations:
 		return errors.New("too many iterations")
-	case len(r.Salt) == 0 || len(r.StoredKey) == 0 || len(r.ServerKey) == 0:
-		return errors.New("a salt or key is empty")
+	case len(r.StoredKey) == 0 || len(r.ServerKey) == 0: // Kafka takes a salt of no bytes
+		return errors.New("a key is empty")
 	}
 	return nil
 }
