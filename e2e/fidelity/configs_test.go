@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -123,22 +124,24 @@ func (p *peer) own(t *testing.T, kind kmsg.ConfigResourceType, resource, name st
 }
 
 // settled returns once p describes a config as a change leaves it: Kafka's broker learns of it after its controller has
-// answered. want is "-" for no value of the resource's own; a value that must not be shown is "null".
+// answered. want is "-" for no value of the resource's own; a value that must not be shown is "null". What does not come to
+// be within half a minute shows in what is compared.
 func (p *peer) settled(t *testing.T, kind kmsg.ConfigResourceType, resource, name, want string) {
 	t.Helper()
-	var last string
-	deadline := 0
-	eventually(t, fmt.Sprintf("%s describes %s of %q as %s", p.name, name, resource, want), func() bool {
+	deadline := time.Now().Add(30 * time.Second)
+	for tick := time.NewTicker(20 * time.Millisecond); ; <-tick.C {
 		is, has := p.own(t, kind, resource, name)
 		if !has {
 			is = "-"
 		}
-		if deadline++; is != last && deadline%50 == 0 {
-			t.Logf("it is %s", is)
+		if is == want {
+			return
 		}
-		last = is
-		return is == want
-	})
+		if time.Now().After(deadline) {
+			t.Logf("%s describes %s of %q as %s, not as %s", p.name, name, resource, is, want)
+			return
+		}
+	}
 }
 
 // mutable lists the configs of a resource that p's answer says may be altered, and all.
@@ -158,8 +161,7 @@ func (p *peer) mutable(t *testing.T, kind kmsg.ConfigResourceType, name string) 
 func values() []*string {
 	all := []*string{nil}
 	for _, v := range []string{
-		"", "abc", "-2", "-1", "0", "1", "1.5", " 7 ", "100000", "1048576", "2147483648", "9223372036854775807", "9223372036854775808",
-		"true", "TRUE", "a,b", "a,a", "PLAIN", ",", "a:1,b:2", "1:0,2:1",
+		"", "abc", "-2", "0", "1", "1.5", " 7 ", "100000", "2147483648", "9223372036854775808", "TRUE", "a,a", ",", "1:0,2:1",
 	} {
 		all = append(all, &v)
 	}
@@ -353,7 +355,9 @@ func TestValuesOfConfigsAreJudgedAlike(t *testing.T) {
 		append(values(), new("99"), new("100"), new("3600000"), new("3600001"), new("*"), new("client_id=a"), new("client_id=[a"), new("nosuch=a"), new("a=b,c=d")))
 	others := []kmsg.IncrementalAlterConfigOp{remove, add, subtract}
 	few := []*string{nil, new("1"), new("a")}
-	b.judged(t, "configs/ops on broker", ofBroker, "1", append(everything, "nosuch"), others, few)
+	b.judged(t, "configs/ops on broker", ofBroker, "1", append(brokers, "nosuch"), others, []*string{nil, new("a")})
+	fixed := slices.DeleteFunc(everything, func(name string) bool { return slices.Contains(brokers, name) })
+	b.judged(t, "configs/fixed", ofBroker, "1", fixed, []kmsg.IncrementalAlterConfigOp{set, remove}, []*string{new("1")})
 	b.judged(t, "configs/ops on topic", ofTopic, "configs.t", append(topics, "nosuch"), others, append(few, new("compact"), new("delete,compact"), new("*"), new("0:1"), new("")))
 	b.judged(t, "configs/ops on group", ofGroup, "g", append(groups, "nosuch"), others, few)
 	b.judged(t, "configs/ops on metrics", ofClients, "m", []string{"interval.ms", "metrics", "match", "nosuch"}, others, few)

