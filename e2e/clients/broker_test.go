@@ -395,8 +395,8 @@ func (b *broker) counted(what string, ok func() bool) {
 // eventually polls until ok says so.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	if !within(time.Minute, ok) {
-		t.Fatalf("%s: not within a minute", what)
+	if !within(2*time.Minute, ok) {
+		t.Fatalf("%s: not within two minutes", what)
 	}
 }
 

@@ -79,7 +79,7 @@ func TestEveryClientDoesWhatThePageSays(t *testing.T) {
 		}
 		run.write(t, filepath.Join(w.kept, name))
 		run.tell(t, filepath.Join(w.kept, "skipped.txt"))
-		if *update && !*kafka && !t.Failed() {
+		if *update && !*kafka {
 			run.update(t)
 		}
 	})
@@ -125,6 +125,9 @@ func TestEveryClientDoesWhatThePageSays(t *testing.T) {
 			})
 			for _, p := range survives {
 				t.Run("survives "+p.String(), func(t *testing.T) {
+					if first, ok := known.Cells[p.String()]["metadata"]; ok && !first.Works {
+						t.Skip("it does not connect this way, says the page")
+					}
 					t.Parallel()
 					survive(t, w, got, command, p)
 					if !*update {

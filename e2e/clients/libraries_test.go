@@ -79,7 +79,11 @@ func TestAdminCallsOfLibrariesAreAnsweredAsByKafka(t *testing.T) {
 	for _, l := range libraries() {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, l.program(t, w), b.asAdmin("manage", "m-"+l.name))
+			r := b.asAdmin("manage", "m-"+l.name)
+			if r.PauseMS = 0; *kafka {
+				r.PauseMS, r.TimeoutMS = 1500, 400_000
+			}
+			p := start(t, l.program(t, w), r)
 			_ = p.stdin.Close()
 			<-p.done
 			got := map[string]json.RawMessage{}

@@ -183,14 +183,14 @@ func (r *results) survivors(p *printer) {
 	for _, c := range r.Clients {
 		cells := []string{c.Client}
 		for _, t := range troubles() {
-			works, all, cut := 0, 0, 0
+			works, all, again := 0, 0, 0
 			for _, seen := range c.Troubles {
 				if s, ok := seen[t[0]]; ok {
 					all++
 					if s.Works {
 						works++
 					}
-					cut += s.Killed
+					again += s.Times
 				}
 			}
 			word := "goes on"
@@ -201,10 +201,10 @@ func (r *results) survivors(p *printer) {
 				word = "does not go on"
 			case works < all:
 				word = fmt.Sprintf("goes on over %d of %d", works, all)
-			case cut > 0:
-				word = "is cut, and connects again"
-			case t[0] == "reauth":
+			case t[0] == "reauth" && again > 0:
 				word = "authenticates again"
+			case t[0] == "reauth":
+				word = "is cut, and connects again"
 			}
 			cells = append(cells, word)
 		}
@@ -335,8 +335,11 @@ func (s trouble) words(name string) string {
 	switch {
 	case name == "slot" && len(s.Said) == 0:
 		text = "it waits and tells of nothing"
-	case name == "reauth" && s.Killed == 0:
+	case name == "reauth" && s.Times > 0:
 		text = fmt.Sprintf("it authenticates again (%d times in 7 s, with sessions of 3 s)", s.Times)
+		if s.Killed > 0 {
+			text += fmt.Sprintf(", too late on %d connections, which were cut", s.Killed)
+		}
 	case name == "reauth":
 		text = fmt.Sprintf("it does not authenticate again: %d connections were cut in 7 s, with sessions of 3 s; it connects again", s.Killed)
 	case name == "idle":

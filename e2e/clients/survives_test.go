@@ -1,7 +1,9 @@
 package clients
 
 import (
+	"fmt"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,6 +41,9 @@ func survive(t *testing.T, w *workshop, got *result, command []string, p pair) {
 	b.counted("the listener is full", func() bool { return open() == slots })
 	s := &survivor{t: t, p: start(t, command, r), got: got, pair: p}
 
+	eventually(t, "the client is connected, though nobody has accepted it", func() bool {
+		return connected(t, b.port[p.listener()]) > slots || s.ended()
+	})
 	began := time.Now()
 	s.wait(4 * time.Second)
 	for _, c := range held {
@@ -154,7 +159,7 @@ func (s *survivor) ended() bool { return s.p.ended() }
 func (s *survivor) resumes(name string, began time.Time, seen trouble) bool {
 	s.t.Helper()
 	over := time.Now()
-	seen.Works = within(90*time.Second, func() bool { return s.p.oks(over) > 0 || s.ended() }) && !s.ended()
+	seen.Works = within(3*time.Minute, func() bool { return s.p.oks(over) > 0 || s.ended() }) && !s.ended()
 	seen.ResumedMS = time.Since(over).Milliseconds()
 	for _, l := range s.p.errors(began, time.Now()) {
 		seen.Said = append(seen.Said, l.said())
@@ -184,6 +189,24 @@ func (s *survivor) reauthenticate(b *broker, listener string) {
 	})
 	seen := trouble{Times: again(), Killed: killed()}
 	s.resumes("reauth", began, seen)
+}
+
+// connected counts the sockets of clients that the kernel has connected to a port of this machine, accepted or not.
+func connected(t *testing.T, port int) int {
+	t.Helper()
+	n, far := 0, fmt.Sprintf(":%04X", port)
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		text, err := os.ReadFile(table)
+		if err != nil {
+			t.Logf("%v: its sockets are not counted", err)
+		}
+		for l := range strings.Lines(string(text)) {
+			if f := strings.Fields(l); len(f) > 3 && strings.HasSuffix(f[2], far) && f[3] == "01" {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // append adds lines to the properties that b starts with next.

@@ -131,19 +131,27 @@ class Seen:
 
 
 class Steps:
-    """Runs steps one by one, and tells of each: a step's failure does not keep the next from running."""
+    """Runs steps one by one, and tells of each: a step's failure does not keep the next from running.
+
+    pause is how many seconds lie between two: a cluster comes to know some time later what was altered.
+    """
+
+    def __init__(self, pause=0):
+        self.pause = pause
 
     def run(self, name, call):
         try:
             say(ok=True, step=name, result=call())
         except Exception as error:  # any error is an answer
             say(step=name, **failure(error))
+        time.sleep(self.pause)
 
     async def arun(self, name, call):
         try:
             say(ok=True, step=name, result=await call())
         except Exception as error:  # any error is an answer
             say(step=name, **failure(error))
+        await asyncio.sleep(self.pause)
 
 
 async def tries(job, connect, attempt, gave_up=lambda error, clients: False):

@@ -226,6 +226,7 @@ async def share(_):
 async def manage(job, client, steps):
     topic, partition = job.topic, TopicPartition(job.topic, 0)
     kinds = admin.config_resource.ConfigResourceType
+    steps.pause = job.pause_ms / 1000
     run = steps.arun
 
     async def created(name, configs=None, **options):

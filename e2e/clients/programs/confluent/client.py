@@ -262,7 +262,7 @@ def share(job):
 
 
 def manage(job):
-    client, steps = admin.AdminClient(settings(job)), Steps()
+    client, steps = admin.AdminClient(settings(job)), Steps(job.pause_ms / 1000)
     patience = {"request_timeout": 15}
     topic, partition = job.topic, ck.TopicPartition(job.topic, 0)
     on_topic = lambda entries: admin.ConfigResource(admin.ResourceType.TOPIC, topic, incremental_configs=entries)  # noqa: E731

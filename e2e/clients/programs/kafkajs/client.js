@@ -136,6 +136,8 @@ const metadata = administering(async (job, admin) => {
   }
 })
 
+let pause = 0 // ms between two steps of manage: a cluster comes to know some time later what was altered
+
 async function step (name, call) {
   try {
     const result = await call()
@@ -143,6 +145,7 @@ async function step (name, call) {
   } catch (error) {
     say({ step: name, ...failure(error) })
   }
+  await sleep(pause)
 }
 
 const described = async (admin, topic) => {
@@ -312,6 +315,7 @@ async function share () {
 }
 
 const manage = administering(async (job, admin) => {
+  pause = job.pause_ms
   const topic = job.topic
   const configs = async (type, name, ...keys) => {
     const { resources } = await admin.describeConfigs({ includeSynonyms: false, resources: [{ type, name, configNames: keys }] })

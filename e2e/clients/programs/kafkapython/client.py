@@ -190,7 +190,7 @@ def share(_):
 
 
 def manage(job):
-    client, steps = admin.KafkaAdminClient(**settings(job)), Steps()
+    client, steps = admin.KafkaAdminClient(**settings(job)), Steps(job.pause_ms / 1000)
     topic, partition = job.topic, kafka.TopicPartition(job.topic, 0)
     op = admin.AlterConfigOp
     on_topic = lambda configs=None: admin.ConfigResource(admin.ConfigResourceType.TOPIC, topic, configs=configs)  # noqa: E731
