@@ -27,7 +27,8 @@ install() {
 		return
 	fi
 	rm -rf "$folder"
-	grep -v '^ *$' "$log" | tail -n 1 | cut -c 1-200 >"$folder.why"
+	# npm's reason is somewhere in the middle, pip's and the others' in the last line.
+	{ grep -m 1 'Error: ' "$log" || tail -n 1 "$log"; } | cut -c 1-200 >"$folder.why"
 	echo "clients: $name: NOT installed, its tests will be skipped: $(cat "$folder.why")"
 }
 
