@@ -63,7 +63,11 @@ func updateFeatures(ctx context.Context, q *call, req *kmsg.UpdateFeaturesReques
 	for _, u := range inOrder(req.FeatureUpdates) {
 		r := kmsg.NewUpdateFeaturesResponseResult()
 		r.Feature, r.ErrorMessage = u.Feature, nonEmpty("NONE")
-		resp.Results = append(resp.Results, r)
+		for i := range req.FeatureUpdates { // of a feature that comes twice, two
+			if req.FeatureUpdates[i].Feature == u.Feature {
+				resp.Results = append(resp.Results, r)
+			}
+		}
 		if !req.ValidateOnly {
 			q.server.o.Log.Info("updated feature", slog.String("feature", u.Feature), slog.Int("level", int(u.MaxVersionLevel)), slog.String("principal", principal(q.conn.Identity())))
 		}
