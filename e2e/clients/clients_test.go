@@ -15,6 +15,7 @@ var (
 	update = flag.Bool("update", false, "write docs/clients.md and testdata/results.json from this run")
 	kafka  = flag.Bool("kafka", false, "use a broker of Apache Kafka in place of ours, to compare it with the page")
 	page   = flag.Bool("page", false, "write docs/clients.md from testdata/results.json")
+	over   = flag.String("over", "", "try only these `pairs`, such as SSL/IPv6, separated by commas")
 	only   = flag.String("only", "", "run only these `clients`, separated by commas")
 )
 
@@ -32,6 +33,10 @@ func TestMain(m *testing.M) {
 
 // tried are the pairs that this run tries: of those a client must work over, and of those over which it must survive.
 func tried(c client) (works, survives []pair) {
+	if *over != "" {
+		chosen := slices.DeleteFunc(pairs(), func(p pair) bool { return !slices.Contains(strings.Split(*over, ","), p.String()) })
+		return chosen, chosen
+	}
 	if *matrix {
 		return pairs(), pairs()
 	}

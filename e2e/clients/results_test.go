@@ -291,10 +291,7 @@ func (r *results) update(t *testing.T) {
 			t.Logf("%s: not run, the page keeps what is known of it", c.name)
 			r.Clients = append(r.Clients, old)
 		case got.Version == old.Version:
-			fill(got.Cells, old.Cells)
-			fill(got.Troubles, old.Troubles)
-			fill(got.Refusals, old.Refusals)
-			fill(got.Opens, old.Opens)
+			got.complete(old)
 		}
 	}
 	r.sort()
@@ -307,6 +304,33 @@ func (r *results) writePage(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(tree(), "docs", "clients.md"), []byte(r.page()), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// complete adds what is known from before and was not tried now.
+func (r *result) complete(old *result) {
+	if len(r.Cells) == 0 {
+		r.Idempotent = old.Idempotent
+	}
+	if r.AtOnce == 0 {
+		r.AtOnce = old.AtOnce
+	}
+	if r.Software == "" {
+		r.Software = old.Software
+	}
+	for p, cells := range old.Cells {
+		if r.Cells[p] != nil {
+			fill(r.Cells[p], cells)
+		}
+	}
+	for p, troubles := range old.Troubles {
+		if r.Troubles[p] != nil {
+			fill(r.Troubles[p], troubles)
+		}
+	}
+	fill(r.Cells, old.Cells)
+	fill(r.Troubles, old.Troubles)
+	fill(r.Refusals, old.Refusals)
+	fill(r.Opens, old.Opens)
 }
 
 // fill adds what is missing.
