@@ -23,11 +23,15 @@ func examples() map[string][]string {
 		"four-protocols.yaml": {
 			"at broker1:29092", "at broker1:29093", "at broker1:29094", "at broker1:29095", "User:alice",
 		},
+		"kafka.yaml":        {"at kafka1:9092", "hello\n", "broker 1 at broker1:9092", "node kafka1: counted in the kernel"},
 		"many-subnets.yaml": {"200 subnets with 400 prefixes", "10.8.0.1", "10.8.199.1"},
 		"nat.yaml":          {"203.0.113.7", "198.51.100.1"},
 		"one-broker.yaml":   {"hello\n"},
 		"quickstart.yaml":   {"at broker1:9092", "at 127.0.0.1:29195"},
-		"whole-ten.yaml":    {"10.0.0.1"},
+		"rolling-upgrade.yaml": {
+			"CIDR-based ACL host patterns require metadata version 4.4-IV1 or higher.", "metadata.version was upgraded to 33.", "hello\n",
+		},
+		"whole-ten.yaml": {"10.0.0.1"},
 	}
 }
 
@@ -57,12 +61,15 @@ func TestTheCommandsOfTheExamplesWork(t *testing.T) {
 			if strings.Contains(text, "python3") {
 				needPython(t)
 			}
+			for _, version := range kafkaVersions(text) {
+				needKafka(t, version)
+			}
 			t.Cleanup(func() { brokerlab(t, "lab", "down", file) }) // where a command fails
 			script := &strings.Builder{}
 			for _, m := range command.FindAllStringSubmatch(text, -1) {
 				script.WriteString(m[1] + "\n")
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // Java is slow on a machine that does much else
 			defer cancel()
 			shell := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script.String())
 			shell.Dir = ".."
@@ -95,5 +102,26 @@ func needPython(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")
+	}
+}
+
+// kafkaVersions are the versions of Apache Kafka that an example or a guide names.
+func kafkaVersions(text string) []string {
+	var all []string
+	for _, m := range regexp.MustCompile(`(?:version: |--version |kafka path )(\d+\.\d+\.\d+)`).FindAllStringSubmatch(text, -1) {
+		all = append(all, m[1])
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// needKafka skips t where a version of Apache Kafka, or the Java that runs it, is not on this machine.
+func needKafka(t *testing.T, version string) {
+	t.Helper()
+	if r := brokerlab(t, "kafka", "path", version); r.code != 0 {
+		t.Skip(strings.TrimSpace(r.stderr))
+	}
+	if _, err := exec.LookPath("java"); err != nil {
+		t.Skip("java is not installed")
 	}
 }

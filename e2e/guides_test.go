@@ -40,6 +40,9 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) { //nolint:tparallel // beside
 	for _, guide := range guides {
 		t.Run(filepath.Base(guide), func(t *testing.T) {
 			t.Parallel() // no two share a port or the name of a lab; most of their time is waiting
+			for _, version := range kafkaVersions(read(t, guide)) {
+				needKafka(t, version)
+			}
 			script := &strings.Builder{}
 			for _, m := range block.FindAllStringSubmatch(read(t, guide), -1) {
 				script.WriteString(m[1])

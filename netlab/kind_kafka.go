@@ -211,6 +211,7 @@ func (c cluster) defaults(n *topology.Node) map[string]string {
 		"process.roles":                                    "broker,controller",
 		"controller.listener.names":                        controllersListener,
 		"controller.quorum.voters":                         strings.Join(voters, ","),
+		"default.replication.factor":                       replicas,
 		"offsets.topic.replication.factor":                 replicas,
 		"transaction.state.log.replication.factor":         replicas,
 		"transaction.state.log.min.isr":                    "1",

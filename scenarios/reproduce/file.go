@@ -29,7 +29,7 @@ func Open(lab *topology.Lab) (*Book, error) {
 	b := &Book{}
 	var errs []error
 	for i := range lab.Nodes {
-		if lab.Nodes[i].Kind == topology.Broker {
+		if lab.Nodes[i].Serves() {
 			b.Node = &lab.Nodes[i]
 			break
 		}

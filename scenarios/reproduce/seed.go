@@ -26,17 +26,19 @@ func Wants(lab *topology.Lab) bool {
 	return len(lab.Topics)+len(lab.ACLs) > 0 || lab.ACLFile != "" || len(lab.Expect) > 0
 }
 
-// Seed gives every broker of a lab that is up the file's topics, SCRAM users where a listener has no PLAIN, and rules. What is
-// there already stays. It works as a super user of the lab, who needs a listener for passwords or certificates.
+// Seed gives every broker of a lab that is up, and each cluster of Apache Kafka's once, the file's topics, SCRAM users where a
+// listener has no PLAIN, and rules. What is there already stays. It works as a super user of the lab, who needs a listener for passwords or certificates.
 func Seed(ctx context.Context, lab *netlab.Lab, file *topology.Lab) error {
 	book, err := Open(file)
 	if err != nil {
 		return err
 	}
+	seeded := map[string]bool{}
 	for _, node := range lab.Nodes() {
-		if node.Kind != topology.Broker {
+		if !node.Serves() || node.Cluster != "" && seeded[node.Cluster] {
 			continue
 		}
+		seeded[node.Cluster] = true
 		if err := seedNode(ctx, lab, node, file, book); err != nil {
 			return fmt.Errorf("prepare %s: %w", node.Name, err)
 		}
@@ -117,9 +119,10 @@ func seedTopics(ctx context.Context, client *kgo.Client, topics []topology.Topic
 	}
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.TimeoutMillis = 30_000
+	const asUsual = -1 // replicas, by the broker's default.replication.factor
 	for _, t := range topics {
 		one := kmsg.NewCreateTopicsRequestTopic()
-		one.Topic, one.NumPartitions, one.ReplicationFactor = t.Name, int32(t.Partitions), 1
+		one.Topic, one.NumPartitions, one.ReplicationFactor = t.Name, int32(t.Partitions), asUsual
 		req.Topics = append(req.Topics, one)
 	}
 	resp, err := req.RequestWith(ctx, client)
