@@ -40,6 +40,7 @@ type guest struct {
 	tcp     *net.TCPConn
 	stream  net.Conn // tcp, or TLS over it
 	pending chan string
+	came    time.Time
 	shaken  bool // it has asked once, so TLS has begun
 	end     string
 }

@@ -38,10 +38,12 @@ func TestLimits(t *testing.T) {
 		properties []string
 		cases      []limitCase
 	}{
-		"slots":     {hall("listener.name.zero.max.connections=0", "listener.name.three.max.connections=3"), slotCases()},
-		"addresses": {hall(measured(t)), slices.Concat(addressCases(), unfinishedCases(), metricCases())},
-		"rates":     {ratesOf(), rateCases()},
-		"life":      {lifeOf(), lifeCases()},
+		"places": {
+			hall(measured(t), "listener.name.zero.max.connections=0", "listener.name.three.max.connections=3"),
+			slices.Concat(slotCases(), addressCases(), unfinishedCases(), metricCases()),
+		},
+		"rates": {ratesOf(), rateCases()},
+		"life":  {lifeOf(), lifeCases()},
 	} {
 		all.Go(func() {
 			t.Run(name, func(t *testing.T) { runLimits(t, pair(t, group.properties...), group.cases) })
