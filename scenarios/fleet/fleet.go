@@ -419,11 +419,15 @@ func NewHistogram() *hdrhistogram.Histogram {
 // Call sends one request over client id's connection and returns its answer, while that client is up. For specs that
 // ask what a single connection may do.
 func (f *Fleet) Call(ctx context.Context, id int, req kmsg.Request) (kmsg.Response, error) {
-	clients := f.all()
-	if id < 0 || id >= len(clients) {
+	f.mu.RLock()
+	var c *client
+	if id >= 0 && id < len(f.clients) {
+		c = f.clients[id]
+	}
+	f.mu.RUnlock()
+	if c == nil {
 		return nil, fmt.Errorf("there is no client %d", id)
 	}
-	c := clients[id]
 	if err := c.acquire(ctx); err != nil {
 		return nil, err
 	}
