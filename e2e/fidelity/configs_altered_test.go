@@ -223,7 +223,7 @@ func TestAlteredConfigsAreDescribedAlike(t *testing.T) {
 		altered{"a list less", broker(change{subtract, "log.cleanup.policy", new("compact")}), "log.cleanup.policy", "delete"},
 		altered{"blanks", broker(to("num.recovery.threads.per.data.dir", " 3 "), to("message.max.bytes", " 1000000")), "message.max.bytes", " 1000000"},
 		altered{"of a listener", broker(to("listener.name.ssl.max.connections", "3000")), "listener.name.ssl.max.connections", "3000"},
-		altered{"a secret", broker(to("listener.name.ssl.sasl.jaas.config", "x")), "listener.name.ssl.sasl.jaas.config", "null"},
+		altered{"a secret", broker(to("listener.name.nosuch.ssl.key.password", "secret")), "listener.name.nosuch.ssl.key.password", "null"},
 		altered{"custom", broker(to("no.such.config", "mine")), "no.such.config", "null"},
 		altered{"overrides", broker(to("max.connections.per.ip.overrides", "10.0.0.1:5, localhost:60000")), "max.connections.per.ip.overrides", "10.0.0.1:5, localhost:60000"},
 		altered{"refused", broker(to("max.connections", "0")), "max.connections", "4500"},

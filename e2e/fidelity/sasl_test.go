@@ -156,11 +156,12 @@ func scripts() []script {
 		{"SCRAM bad escape", first("n,,n=sasl=2csam,r=abc")},
 		{"SCRAM long", first("n,,n=" + long[:1000] + ",r=abc")},
 	}
-	for name, last := range map[string]string{
+	finals := map[string]string{
 		"proof of nothing": "c=biws,r=NONCE,p=" + base64.StdEncoding.EncodeToString(make([]byte, 32)), "short proof": "c=biws,r=NONCE,p=AAAA", "no proof": "c=biws,r=NONCE",
 		"bad base64": "c=biws,r=NONCE,p=*", "empty": "", "garbage": "\xff\x00", "another nonce": "c=biws,r=abc,p=AAAA",
-	} {
-		all = append(all, script{"SCRAM final " + name, append(first("n,,n=sasl-sam,r=abc"), request(authenticate(2, last)))})
+	}
+	for _, name := range ordered(finals) {
+		all = append(all, script{"SCRAM final " + name, append(first("n,,n=sasl-sam,r=abc"), request(authenticate(2, finals[name])))})
 	}
 	for _, mechanism := range []string{"plain", "PLAIN ", "", "GSSAPI", "OAUTHBEARER", "SCRAM-SHA-1", "SCRAM-SHA-256-PLUS", "é", strings.Repeat("M", 5000)} {
 		for version := range int16(2) {
@@ -176,14 +177,15 @@ func scripts() []script {
 	// What a request meets that is in the middle of an authentication has the shape of its own answer.
 	produce := kmsg.NewPtrProduceRequest()
 	produce.Version, produce.Acks = 9, 1
-	for name, req := range map[string]kmsg.Request{
+	others := map[string]kmsg.Request{
 		"CreateTopics": at(kmsg.NewPtrCreateTopicsRequest(), 7), "DescribeConfigs": at(kmsg.NewPtrDescribeConfigsRequest(), 4),
 		"Produce": produce, "FindCoordinator": at(kmsg.NewPtrFindCoordinatorRequest(), 3), "ListGroups": at(kmsg.NewPtrListGroupsRequest(), 4),
 		"DescribeACLs": aclsOfAll(), "UpdateFeatures": updateFeatures(1, true), "DescribeCluster": at(kmsg.NewPtrDescribeClusterRequest(), 1),
 		"InitProducerID": at(kmsg.NewPtrInitProducerIDRequest(), 4), "DeleteACLs": at(kmsg.NewPtrDeleteACLsRequest(), 3),
 		"AlterClientQuotas": at(kmsg.NewPtrAlterClientQuotasRequest(), 1), "OffsetFetch": at(kmsg.NewPtrOffsetFetchRequest(), 7),
-	} {
-		all = append(all, script{"in the middle " + name, []sent{hello, request(req)}})
+	}
+	for _, name := range ordered(others) {
+		all = append(all, script{"in the middle " + name, []sent{hello, request(others[name])}})
 	}
 	return all
 }
