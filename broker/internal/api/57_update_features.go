@@ -61,18 +61,24 @@ func updateFeatures(ctx context.Context, q *call, req *kmsg.UpdateFeaturesReques
 		return nil, err
 	}
 	for _, u := range inOrder(req.FeatureUpdates) {
-		r := kmsg.NewUpdateFeaturesResponseResult()
-		r.Feature, r.ErrorMessage = u.Feature, nonEmpty("NONE")
-		for i := range req.FeatureUpdates { // of a feature that comes twice, two
-			if req.FeatureUpdates[i].Feature == u.Feature {
-				resp.Results = append(resp.Results, r)
-			}
-		}
+		resp.Results = append(resp.Results, updated(req, u.Feature)...)
 		if !req.ValidateOnly {
 			q.server.o.Log.Info("updated feature", slog.String("feature", u.Feature), slog.Int("level", int(u.MaxVersionLevel)), slog.String("principal", principal(q.conn.Identity())))
 		}
 	}
 	return resp, nil
+}
+
+// updated is what is answered of a feature: as often as the request has it.
+func updated(req *kmsg.UpdateFeaturesRequest, name string) (results []kmsg.UpdateFeaturesResponseResult) {
+	for i := range req.FeatureUpdates {
+		if req.FeatureUpdates[i].Feature == name {
+			r := kmsg.NewUpdateFeaturesResponseResult()
+			r.Feature, r.ErrorMessage = name, nonEmpty("NONE")
+			results = append(results, r)
+		}
+	}
+	return results
 }
 
 // inOrder are the updates in the order in which Kafka's controller, which has them in a hash table, goes through them; of a feature
