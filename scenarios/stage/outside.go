@@ -29,7 +29,8 @@ type taken struct {
 	Listener string
 	Local    netip.AddrPort
 	Remote   netip.AddrPort
-	// Threaded is set once a network thread looks after it. Until then it is in the acceptor's hand, or held back by a rate.
+	// Threaded is set once a network thread looks after it: it waits for the socket, or has sent something. (Java takes a socket out of
+	// the epoll instance while its request is worked on.) Until then it is in the acceptor's hand, or held back by a rate.
 	Threaded bool
 }
 
@@ -69,8 +70,9 @@ func (s *Stage) taken(ctx context.Context) ([]taken, error) {
 			return nil, err
 		}
 		for i := range sockets {
-			if threaded, accepted := files[sockets[i].Inode]; accepted {
-				all = append(all, taken{l.Name, sockets[i].Local, sockets[i].Remote, threaded})
+			k := &sockets[i]
+			if waited, accepted := files[k.Inode]; accepted {
+				all = append(all, taken{l.Name, k.Local, k.Remote, waited || k.BytesOut > 0})
 			}
 		}
 	}
