@@ -48,7 +48,7 @@ func describeUserSCRAMCredentials(_ context.Context, q *call, req *kmsg.Describe
 	}
 	for _, user := range users {
 		r := kmsg.NewDescribeUserSCRAMCredentialsResponseResult()
-		r.User = user
+		r.User, r.ErrorMessage = user, new(string) // no problem is no text, not null
 		credentials := image.UserScram(user)
 		switch {
 		case asked[user] > 1:
