@@ -221,7 +221,7 @@ func TestAlteredConfigsAreDescribedAlike(t *testing.T) {
 		altered{"units", broker(to("log.retention.ms", "86400000"), to("log.roll.ms", "3600000")), "log.retention.ms", "86400000"},
 		altered{"a list", broker(to("log.cleanup.policy", "compact,delete")), "log.cleanup.policy", "compact,delete"},
 		altered{"a list less", broker(change{subtract, "log.cleanup.policy", new("compact")}), "log.cleanup.policy", "delete"},
-		altered{"blanks", broker(to("num.recovery.threads.per.data.dir", " 3 "), to("message.max.bytes", " 1000000")), "message.max.bytes", " 1000000"},
+		altered{"blanks", broker(to("num.recovery.threads.per.data.dir", " 3 "), to("message.max.bytes", " 1000000")), "message.max.bytes", "1000000"},
 		altered{"of a listener", broker(to("listener.name.ssl.max.connections", "3000")), "listener.name.ssl.max.connections", "3000"},
 		altered{"a secret", broker(to("listener.name.nosuch.ssl.key.password", "secret")), "listener.name.nosuch.ssl.key.password", "null"},
 		altered{"custom", broker(to("no.such.config", "mine")), "no.such.config", "null"},

@@ -213,9 +213,10 @@ func TestUsersOfSCRAMAreKeptAlike(t *testing.T) {
 	known("scram-a", 2)
 	one("empty salt", alter(puts{credential("scram-d", 1, 4096, nil, salted)}, nil))
 	one("empty password", alter(puts{credential("scram-e", 1, 4096, salt, nil)}, nil))
+	known("scram-e", 0)
 	one("a short password", alter(puts{credential("scram-f", 2, 4096, salt, []byte("x"))}, nil))
 	one("strange name", alter(puts{credential("scram ü,=", 1, 4096, salt, salted)}, nil))
-	for _, user := range []string{"scram-d", "scram-e", "scram-f", "scram ü,="} {
+	for _, user := range []string{"scram-d", "scram-f", "scram ü,="} {
 		known(user, 1)
 	}
 	one("describe one", describe("scram-a"))
