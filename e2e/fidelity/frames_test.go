@@ -179,16 +179,16 @@ func TestLengthsOfFramesAreJudgedAlike(t *testing.T) {
 	for _, listener := range []string{"SSL", "SASL_SSL"} {
 		for name, raw := range map[string][]byte{
 			"a request": sized(int32(len(whole)), whole), "HTTP": []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), "five bytes": {1, 2, 3, 4, 5}, "zeros": make([]byte, 100),
-			"a record too long": {22, 3, 1, 0xff, 0xff, 1}, "an alert": {21, 3, 3, 0, 2, 2, 0}, "data at first": {23, 3, 3, 0, 1, 0}, "an SSLv2 hello": {0x80, 0x2e, 1, 3, 1, 0, 0x15, 0, 0, 0, 0x10},
+			"a record too long": {22, 3, 1, 0xff, 0xff, 1}, "an alert": {21, 3, 3, 0, 2, 2, 0}, "data at first": {23, 3, 3, 0, 1, 0},
 		} {
 			b.compare(t, "frames/plain to TLS/"+listener+"/"+name, func(t *testing.T, p *peer) any {
 				c := p.dial(t, listener, how{bare: true})
 				if end := c.bytes(raw); end != "" {
 					return end
 				}
-				first := c.ended(5 * time.Second)
+				first := c.ended(time.Minute)
 				if strings.Contains(first, "bytes") {
-					return []any{first, strings.ReplaceAll(c.ended(5*time.Second), "reset", "EOF")}
+					return []any{first, strings.ReplaceAll(c.ended(time.Minute), "reset", "EOF")}
 				}
 				return strings.ReplaceAll(first, "reset", "EOF")
 			})
