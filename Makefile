@@ -61,7 +61,7 @@ scenarios: build ## the scenario suites, each against real brokers in a lab of n
 	@scripts/as-root.sh "scenarios" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 20m $$(scripts/packages.sh scenarios)
 
 e2e: build ## black-box tests with kcat and other real clients (root)
-	@scripts/as-root.sh "e2e" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 10m ./e2e/...
+	@scripts/as-root.sh "e2e" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 15m ./e2e/...
 
 clients: build kafka ## every client over every protocol and family, each trouble; writes docs/clients.md (20 minutes)
 	BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 60m -v ./e2e/clients -matrix -update
