@@ -31,6 +31,18 @@ func readBench(t *testing.T, file string) benched {
 	return b
 }
 
+// finish runs the binary under test to its end, for as long as starts of Apache Kafka take on a machine that is busy with other things.
+func finish(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := start(t, args...)
+	select {
+	case <-p.done:
+	case <-time.After(10 * time.Minute):
+		t.Fatalf("brokerlab %s has not ended:\n%s", args[0], p.log.String())
+	}
+	return p
+}
+
 // noLab fails the test if a lab of a bench of this process is there.
 func noLab(t *testing.T, pid int) {
 	t.Helper()
@@ -45,13 +57,8 @@ func noLab(t *testing.T, pid int) {
 func TestABenchBringsUpWhatItMeasuresAndRemovesIt(t *testing.T) {
 	needRoot(t)
 	folder := t.TempDir()
-	p := start(t, "bench", "connections", "--target", "broker", "--config", "max.connections=20", "--listener", "SSL", "--steps", "10,50",
+	p := finish(t, "bench", "connections", "--target", "broker", "--config", "max.connections=20", "--listener", "SSL", "--steps", "10,50",
 		"--timeout", "3s", "--settle", "0", "--save", filepath.Join(folder, "run.json"))
-	select {
-	case <-p.done:
-	case <-time.After(3 * time.Minute):
-		t.Fatalf("the bench has not ended:\n%s", p.log.String())
-	}
 	b := readBench(t, filepath.Join(folder, "run.json"))
 	if b.Target.Product != "broker" || b.Verdict.Kind != "limit" || len(b.Steps) == 0 {
 		t.Errorf("the bench saved %+v, want a run of the broker that ended at the limit\n%s", b, p.log.String())
@@ -63,10 +70,10 @@ func TestABenchLaysKafkaBesideTheBroker(t *testing.T) {
 	needRoot(t)
 	needKafka(t, "4.4.0")
 	folder := t.TempDir()
-	got := brokerlab(t, "bench", "connections", "--target", "broker", "--target", "kafka", "--max", "50", "--timeout", "60s", "--settle", "0",
+	p := finish(t, "bench", "connections", "--target", "broker", "--target", "kafka", "--max", "50", "--timeout", "60s", "--settle", "0",
 		"--save", filepath.Join(folder, "run.json"), "--report", filepath.Join(folder, "run.html"))
-	if got.code != 0 || !strings.Contains(got.stdout, "kafka:4.4.0/broker") {
-		t.Fatalf("bench connections of both = exit %d %q\n%s", got.code, got.stderr, got.stdout)
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(p.log.String(), "kafka:4.4.0/broker") {
+		t.Fatalf("bench connections of both = exit %d\n%s", code, p.log.String())
 	}
 	for name, product := range map[string]string{"run-broker.json": "broker", "run-kafka-4.4.0.json": "kafka:4.4.0"} {
 		if b := readBench(t, filepath.Join(folder, name)); b.Target.Product != product || len(b.Steps) != 1 || b.Steps[0].Connections != 50 {
