@@ -32,33 +32,33 @@ func lifeCases() []limitCase {
 	return []limitCase{
 		{name: "life/who is idle is ended, whatever it is in the middle of, and who asks is not", run: idlers},
 		{name: "life/requests of one connection are answered in their order", run: func(g *ground) {
-			g.topic("life")
+			g.topic()
 			one := g.come("a", "EXT", "")
 			g.say("answered", g.pipeline(one, false,
-				kmsg.NewPtrApiVersionsRequest(), g.metadata(), g.fetch("life", 300*time.Millisecond), kmsg.NewPtrApiVersionsRequest(), g.metadata(), g.metadata()),
+				kmsg.NewPtrApiVersionsRequest(), g.metadata(), g.fetch(300*time.Millisecond), kmsg.NewPtrApiVersionsRequest(), g.metadata(), g.metadata()),
 				"1 2 3 4 5 6, open")
 			var many []kmsg.Request
 			for range 40 {
 				many = append(many, g.metadata())
 			}
-			tls := g.come("b", "SSL", "")
-			tls.shaken = true
-			g.say("answered over TLS", g.pipeline(tls, false, many...))
+			secure := g.come("b", "SSL", "")
+			secure.shaken = true
+			g.say("answered over TLS", g.pipeline(secure, false, many...))
 		}},
 		{name: "life/who asks and shuts its writing side down is answered, and ended", run: func(g *ground) {
-			g.topic("life")
+			g.topic()
 			g.say("one request", g.pipeline(g.come("a", "EXT", ""), true, g.metadata()), "1, "+eof)
 			g.say("three", g.pipeline(g.come("b", "EXT", ""), true, g.metadata(), kmsg.NewPtrApiVersionsRequest(), g.metadata()), "1 2 3, "+eof)
-			g.say("one that waits", g.pipeline(g.come("c", "EXT", ""), true, g.fetch("life", 300*time.Millisecond)), "1, "+eof)
-			g.say("one that waits, and another", g.pipeline(g.come("d", "EXT", ""), true, g.fetch("life", 300*time.Millisecond), g.metadata()), "1 2, "+eof)
+			g.say("one that waits", g.pipeline(g.come("c", "EXT", ""), true, g.fetch(300*time.Millisecond)), "1, "+eof)
+			g.say("one that waits, and another", g.pipeline(g.come("d", "EXT", ""), true, g.fetch(300*time.Millisecond), g.metadata()), "1 2, "+eof)
 			// Over TLS a Kafka that reads the end with a request may forget either of them.
 			secure := g.enter("e", "SSL", "", 1)[0]
 			_ = secure.stream.(*tls.Conn).CloseWrite()
 			g.leaves(eof, secure)
 		}},
 		{name: "life/a request that takes longer than a second is answered to who has shut its writing side down", run: func(g *ground) {
-			g.topic("life")
-			g.say("one that waits", g.pipeline(g.come("c", "EXT", ""), true, g.fetch("life", 3*time.Second)), "1, "+eof)
+			g.topic()
+			g.say("one that waits", g.pipeline(g.come("c", "EXT", ""), true, g.fetch(3*time.Second)), "1, "+eof)
 		}},
 		{name: "life/half a request and a shut writing side are an end", run: func(g *ground) {
 			for title, bytes := range map[string]string{"nothing": "", "half a size": "\x00\x00", "a size": "\x00\x00\x00\x20", "half a request": "\x00\x00\x00\x20\x00\x12\x00\x00"} {
@@ -69,11 +69,11 @@ func lifeCases() []limitCase {
 			}
 		}},
 		{name: "life/a Produce without acks is not answered, and an error of it is an end", run: func(g *ground) {
-			g.topic("life")
-			g.say("good", g.pipeline(g.come("a", "EXT", ""), false, g.produce("life", 0, false), g.metadata()), "2, open")
-			g.say("good and shut", g.pipeline(g.come("b", "EXT", ""), true, g.produce("life", 0, false), g.metadata()), "2, "+eof)
+			g.topic()
+			g.say("good", g.pipeline(g.come("a", "EXT", ""), false, g.produce(lives, 0, false), g.metadata()), "2, open")
+			g.say("good and shut", g.pipeline(g.come("b", "EXT", ""), true, g.produce(lives, 0, false), g.metadata()), "2, "+eof)
 			g.say("unknown topic", g.pipeline(g.come("c", "EXT", ""), false, g.produce("no-life", 0, false), g.metadata()))
-			g.say("corrupt", g.pipeline(g.come("d", "EXT", ""), false, g.produce("life", 0, true), g.metadata()))
+			g.say("corrupt", g.pipeline(g.come("d", "EXT", ""), false, g.produce(lives, 0, true), g.metadata()))
 			g.say("unknown topic, with acks", g.pipeline(g.come("e", "EXT", ""), false, g.produce("no-life", 1, false), g.metadata()), "1 2, open")
 			g.say("unknown topic over TLS", g.pipeline(g.come("f", "SSL", ""), false, g.produce("no-life", 0, false), g.metadata()))
 		}},
@@ -225,7 +225,7 @@ func (g *ground) shut() {
 
 // idlers are guests that are idle in each way there is.
 func idlers(g *ground) {
-	g.topic("life")
+	g.topic()
 	g.set("listener.name.ext.max.connections=1")
 	busy := g.enter("busy", "EXT", "", 1)[0]
 	waiter := g.come("waiter", "EXT", "")
@@ -240,7 +240,7 @@ func idlers(g *ground) {
 	idle = append(idle, g.enter("asked once over TLS", "SSL", "", 1)...)
 	fetching := g.come("in a Fetch that waits", "TWO", "")
 	c := &conn{Conn: fetching.tcp}
-	c.send(g.fetch("life", 10*idleAfter))
+	c.send(g.fetch(10 * idleAfter))
 	idle = append(idle, fetching)
 
 	ctx, stop := context.WithCancel(g.ctx)
@@ -265,7 +265,7 @@ func idlers(g *ground) {
 
 // pipeline sends requests in one write, and the end of the stream behind them where that is wanted, and says which were
 // answered, in what order, and whether the connection is open then.
-func (g *ground) pipeline(one *guest, shut bool, requests ...kmsg.Request) string {
+func (*ground) pipeline(one *guest, shut bool, requests ...kmsg.Request) string {
 	var all []byte
 	for i, req := range requests {
 		all = append(all, kmsg.NewRequestFormatter(kmsg.FormatterClientID("fidelity")).AppendRequest(nil, req, int32(i+1))...)
@@ -300,25 +300,28 @@ func (g *ground) pipeline(one *guest, shut bool, requests ...kmsg.Request) strin
 	}
 }
 
-// topic makes a topic of one partition where it is not there yet, and waits until it can be written.
-func (g *ground) topic(name string) {
+// lives is the topic of the cases.
+const lives = "life"
+
+// topic makes the topic, of one partition, where it is not there yet, and waits until it can be written.
+func (g *ground) topic() {
 	g.t.Helper()
 	create := kmsg.NewPtrCreateTopicsRequest()
 	create.Version, create.TimeoutMillis = 7, 60_000
 	topic := kmsg.NewCreateTopicsRequestTopic()
-	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, 1, 1
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = lives, 1, 1
 	create.Topics = append(create.Topics, topic)
 	g.desk.ask(g.t, create)
 	ask := kmsg.NewPtrMetadataRequest()
 	ask.Version = 7
 	wanted := kmsg.NewMetadataRequestTopic()
-	wanted.Topic = kmsg.StringPtr(name)
+	wanted.Topic = new(lives)
 	ask.Topics = append(ask.Topics, wanted)
 	if !g.until(func() bool {
 		topics := g.desk.ask(g.t, ask).(*kmsg.MetadataResponse).Topics
 		return len(topics) == 1 && topics[0].ErrorCode == 0 && len(topics[0].Partitions) == 1 && topics[0].Partitions[0].ErrorCode == 0
 	}) {
-		g.t.Fatalf("%s does not make topic %s", g.p.name, name)
+		g.t.Fatalf("%s does not make topic %s", g.p.name, lives)
 	}
 }
 
@@ -329,12 +332,12 @@ func (*ground) metadata() kmsg.Request {
 	return req
 }
 
-// fetch waits at the end of a topic, where nothing comes.
-func (*ground) fetch(name string, wait time.Duration) kmsg.Request {
+// fetch waits at the end of the topic, where nothing comes.
+func (*ground) fetch(wait time.Duration) kmsg.Request {
 	req := kmsg.NewPtrFetchRequest()
 	req.Version, req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 11, int32(wait.Milliseconds()), 1<<20, 1<<20
 	topic, partition := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
-	topic.Topic, partition.PartitionMaxBytes, partition.CurrentLeaderEpoch = name, 1<<20, -1
+	topic.Topic, partition.PartitionMaxBytes, partition.CurrentLeaderEpoch = lives, 1<<20, -1
 	topic.Partitions = append(topic.Partitions, partition)
 	req.Topics = append(req.Topics, topic)
 	return req

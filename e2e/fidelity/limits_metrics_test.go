@@ -112,7 +112,8 @@ func (r *reader) read(pattern string) (map[string]map[string]string, error) {
 		return nil, fmt.Errorf("read beans: %w", err)
 	}
 	beans := map[string]map[string]string{}
-	return beans, json.Unmarshal(line, &beans)
+	err = json.Unmarshal(line, &beans)
+	return beans, err
 }
 
 // beans are Kafka's metrics under the names of Prometheus: what its network threads count is summed up.
@@ -298,10 +299,14 @@ func metricCases() []limitCase {
 			_, _ = bad.tcp.Write([]byte("GET / HTTP/1.0\r\n\r\n"))
 			g.say("no TLS", endOf(bad, true), gone)
 			want := []moved{
-				{of("successful_authentication_total", "SASL_PLAINTEXT"), "1"}, {of("failed_authentication_total", "SASL_PLAINTEXT"), "1"},
-				{of("successful_authentication_total", "SASL_SSL"), "1"}, {of("failed_authentication_total", "SASL_SSL"), "0"},
-				{of("successful_authentication_total", "PLAINTEXT"), "0"}, {of("failed_authentication_total", "PLAINTEXT"), "0"},
-				{of("successful_authentication_total", "SSL"), "1"}, {of("failed_authentication_total", "SSL"), "1"},
+				{of("successful_authentication_total", "SASL_PLAINTEXT"), "1"},
+				{of("failed_authentication_total", "SASL_PLAINTEXT"), "1"},
+				{of("successful_authentication_total", "SASL_SSL"), "1"},
+				{of("failed_authentication_total", "SASL_SSL"), "0"},
+				{of("successful_authentication_total", "PLAINTEXT"), "0"},
+				{of("failed_authentication_total", "PLAINTEXT"), "0"},
+				{of("successful_authentication_total", "SSL"), "1"},
+				{of("failed_authentication_total", "SSL"), "1"},
 				{of("successful_reauthentication_total", "SASL_PLAINTEXT"), "0"},
 			}
 			g.moves("ended", before, want...)
@@ -315,7 +320,7 @@ func metricCases() []limitCase {
 			unknown := kmsg.NewPtrMetadataRequest()
 			unknown.Version = 7
 			topic := kmsg.NewMetadataRequestTopic()
-			topic.Topic = kmsg.StringPtr("no-such-topic")
+			topic.Topic = new("no-such-topic")
 			unknown.Topics = append(unknown.Topics, topic)
 			unknown.AllowAutoTopicCreation = false
 			g.say("answered", g.pipeline(one, false, g.metadata(), g.metadata(), kmsg.NewPtrApiVersionsRequest(), unknown), "1 2 3 4, open")
