@@ -77,13 +77,16 @@ func admin(ctx context.Context, r contract.Request) (contract.Fields, error) {
 	if err == nil {
 		err = topics.Error()
 	}
+	if err == nil && len(topics[r.Topic].Partitions) != 1 {
+		err = fmt.Errorf("%d partitions", len(topics[r.Topic].Partitions))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
 	if _, err := a.DeleteTopic(ctx, r.Topic); err != nil {
 		return nil, fmt.Errorf("delete: %w", err)
 	}
-	return contract.Fields{"partitions": len(topics[r.Topic].Partitions)}, nil
+	return nil, nil
 }
 
 func records(r contract.Request, prefix string) []*kgo.Record {
