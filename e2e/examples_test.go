@@ -23,7 +23,7 @@ func examples() map[string][]string {
 		"four-protocols.yaml": {
 			"at broker1:29092", "at broker1:29093", "at broker1:29094", "at broker1:29095", "User:alice",
 		},
-		"kafka.yaml":        {"at kafka1:9092", "hello\n", "broker 1 at broker1:9092", "node kafka1: counted in the kernel"},
+		"kafka.yaml":        {"kafka kafka1 at 198.18.0.2", "hello\n", "broker 1 at broker1:9092", "node kafka1: counted in the kernel"},
 		"many-subnets.yaml": {"200 subnets with 400 prefixes", "10.8.0.1", "10.8.199.1"},
 		"nat.yaml":          {"203.0.113.7", "198.51.100.1"},
 		"one-broker.yaml":   {"hello\n"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -117,17 +118,17 @@ subnets: {office: {cidr: [10.1.0.0/24, "fd00:1::/64"]}}
 	password := kgo.SASL(plain.Auth{User: "admin", Pass: "admin-secret"}.AsMechanism())
 	salted := kgo.SASL(scram.Auth{User: "admin", Pass: "admin-secret"}.AsSha512Mechanism())
 	ask := func(listener, source string, secure *tls.Config, login ...kgo.Opt) []kgo.Opt {
-		port, err := node.Port(listener)
-		if err != nil {
-			t.Fatal(err)
+		port, unknown := node.Port(listener)
+		if unknown != nil {
+			t.Fatal(unknown)
 		}
 		dial := lab.Subnets()[0].Dialer(netip.MustParseAddr(source))
 		return append(login, kgo.SeedBrokers("kafka1:"+itoa(int(port))), kgo.DefaultProduceTopic("t"), kgo.AllowAutoTopicCreation(),
 			kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 			kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-				c, err := dial(ctx, network, address)
-				if err != nil || secure == nil {
-					return c, err
+				c, failed := dial(ctx, network, address)
+				if failed != nil || secure == nil {
+					return c, failed
 				}
 				return tls.Client(c, secure), nil
 			}))
@@ -139,10 +140,7 @@ subnets: {office: {cidr: [10.1.0.0/24, "fd00:1::/64"]}}
 	produceAndConsume(t, 2, ask("SASL_PLAINTEXT", "fd00:1::8", nil, salted))
 	produceAndConsume(t, 3, ask("SSL", "fd00:1::9", certified))
 	produceAndConsume(t, 4, ask("SASL_SSL", "10.1.0.10", secure, salted))
-	if err := node.Kill(patient(t)); err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Start(patient(t)); err != nil {
+	if err = errors.Join(node.Kill(patient(t)), node.Start(patient(t))); err != nil {
 		t.Fatal(err)
 	}
 	produceAndConsume(t, 5, ask("SASL_PLAINTEXT", "10.1.0.7", nil, password))

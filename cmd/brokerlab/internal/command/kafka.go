@@ -116,8 +116,8 @@ func kafkaList(env Env, f format) error {
 		return printJSON(env.Stdout, append([]kafkahome.Home{}, all...))
 	}
 	if len(all) == 0 {
-		dir, err := kafkahome.Dir()
-		if err != nil {
+		var dir string
+		if dir, err = kafkahome.Dir(); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(env.Stdout, "No version of Kafka is in %s: brokerlab kafka fetch gets one.\n", dir)

@@ -233,7 +233,7 @@ func reportOf(a *protocol.DescribeKernelResponse) broker.KernelReport {
 }
 
 func runKernelShow(ctx context.Context, env Env, o *kernelOptions) error {
-	c, err := o.begin(env)
+	c, err := o.begin(env) //nolint:contextcheck // what it connects to bounds itself
 	if err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func runKernelWatch(ctx context.Context, env Env, o *kernelOptions) error {
 	if o.interval <= 0 || o.count < 0 {
 		return usage("--interval must be more than nothing, --count at least 0")
 	}
-	c, err := o.begin(env)
+	c, err := o.begin(env) //nolint:contextcheck // what it connects to bounds itself
 	if err != nil {
 		return err
 	}

@@ -62,8 +62,8 @@ func watchThere(socket, path string, ports []uint16) (*kernelsource.Client, erro
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() //nolint:errcheck // the client has its own
-	client, err := kernelsource.Dial(socket, file)
+	defer file.Close()                             //nolint:errcheck // the client has its own
+	client, err := kernelsource.Dial(socket, file) // it bounds itself
 	if err != nil {
 		return nil, err
 	}

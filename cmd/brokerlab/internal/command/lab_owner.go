@@ -59,7 +59,7 @@ func countForLab(ctx context.Context, r netlab.KernelRequest) (mode string, stop
 	if err = errors.Join(err, client.Close()); err != nil {
 		return "", nil, errors.Join(err, stop())
 	}
-	ports, err := watchOthers(l.Addr().String(), r.Nodes)
+	ports, err := watchOthers(l.Addr().String(), r.Nodes) //nolint:contextcheck // as above
 	if err != nil {
 		return "", nil, errors.Join(err, stop())
 	}
