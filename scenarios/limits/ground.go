@@ -163,9 +163,10 @@ func (g *ground) counted(ctx context.Context) counts {
 	GinkgoHelper()
 	if !stage.Has(stage.Metrics) {
 		var n counts
-		for _, row := range g.Connections(ctx) {
+		rows := g.Connections(ctx)
+		for i := range rows {
 			n.total++
-			if strings.HasSuffix(row.ListenerName, ssl) {
+			if strings.HasSuffix(rows[i].ListenerName, ssl) {
 				n.ssl++
 			}
 		}

@@ -99,8 +99,9 @@ var _ = Describe("max.connections that is lowered", Label("limits"), func() {
 // ids are the numbers of the clients that are up.
 func ids(f *fleet.Fleet) []int {
 	var all []int
-	for _, r := range f.Up() {
-		all = append(all, r.ID)
+	records := f.Up()
+	for i := range records {
+		all = append(all, records[i].ID)
 	}
 	return all
 }

@@ -19,7 +19,7 @@ import (
 const settleTime = 30 * time.Second
 
 // settle waits until done, if the target is one that has to be waited for.
-func (s *Stage) settle(ctx context.Context, what string, done func() bool) {
+func (*Stage) settle(ctx context.Context, what string, done func() bool) {
 	GinkgoHelper()
 	if Target().IsKafka() {
 		Eventually(done).WithContext(ctx).WithTimeout(settleTime).WithPolling(10*time.Millisecond).Should(BeTrue(), "the broker acts by %s", what)
