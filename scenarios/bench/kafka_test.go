@@ -173,7 +173,8 @@ func memoryOf() string {
 
 func kernelOf() string {
 	text, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	return "Linux " + strings.TrimSpace(string(text))
+	version, _, _ := strings.Cut(strings.TrimSpace(string(text)), "-")
+	return "Linux " + version
 }
 
 func javaOf() string {
