@@ -220,7 +220,7 @@ func TestLengthsOfFramesAreJudgedAlike(t *testing.T) {
 		var all []byte
 		for i := range 20 {
 			req := []kmsg.Request{apiVersions(0, "", ""), metadataRequest(4), at(kmsg.NewPtrDescribeClusterRequest(), 0)}[i%3]
-			all = kmsg.NewRequestFormatter(kmsg.FormatterClientID("f")).AppendRequest(all, req, int32(i))
+			all = append(all, kmsg.NewRequestFormatter(kmsg.FormatterClientID("f")).AppendRequest(nil, req, int32(i))...)
 		}
 		if end := c.bytes(all); end != "" {
 			return end
