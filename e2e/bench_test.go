@@ -96,7 +96,7 @@ func TestABenchThatIsInterruptedRemovesItsLab(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the bench has not begun:\n%s", p.log.String())
 		}
-		time.Sleep(50 * time.Millisecond)
+		<-time.After(50 * time.Millisecond)
 	}
 	p.stop(t, syscall.SIGINT)
 	if code := p.cmd.ProcessState.ExitCode(); code != 1 {

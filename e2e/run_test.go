@@ -60,7 +60,7 @@ func TestApacheKafkaKeepsThePromisesThatItCan(t *testing.T) {
 		Target string
 		Specs  []struct{ Suite, Name, State, Message, Lacks string }
 	}
-	if err := json.Unmarshal(text, &report); err != nil {
+	if err = json.Unmarshal(text, &report); err != nil {
 		t.Fatal(err)
 	}
 	if report.Target != "Apache Kafka 4.4.0" {

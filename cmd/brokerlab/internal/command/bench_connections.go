@@ -155,7 +155,7 @@ func runBenchConnections(ctx context.Context, env Env, o *benchOptions) error {
 		return err
 	}
 	defer release()
-	if err := o.fill(options); err != nil {
+	if err = o.fill(options); err != nil {
 		return err
 	}
 	p := newProgress(env.Stderr)

@@ -132,7 +132,7 @@ func runSuites(ctx context.Context, env Env, suites []string, o *runOptions) err
 	if len(promises) == 0 {
 		return &ExitError{Code: 2, Err: fmt.Errorf("no promise matches the filter %q", o.filter)}
 	}
-	if err := options.Target.Find(); err != nil {
+	if err = options.Target.Find(); err != nil {
 		return &ExitError{Code: 2, Err: fmt.Errorf("--target %s: %w", o.target, err)}
 	}
 	release, err := stage.Prepare(ctx, func() { _, _ = fmt.Fprintln(env.Stdout, "waiting for another run of scenarios on this machine") })
