@@ -18,7 +18,7 @@ func (r *results) page() string {
 	p.line("`make clients`, which runs every client over every protocol and family; `make test` holds each client to a part of it. Clients that")
 	p.line("could not be had on the machine of a run keep what an earlier one saw. Their programs are in `e2e/clients/programs`.")
 	p.line("")
-	p.line("What a client does not do here it does not do with Apache Kafka 4.4.0 either: `go test ./e2e/clients -kafka` tries the same there, and")
+	p.line("Whether Apache Kafka 4.4.0 treats a client alike is seen by `go test ./e2e/clients -kafka -only CLIENT`, which tries the same there and")
 	p.line("compares it with this page.")
 	p.line("")
 	r.operations(p)
