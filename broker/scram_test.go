@@ -27,7 +27,9 @@ func TestTheFirstRefusalOfACredentialStands(t *testing.T) {
 		{"twice", []kmsg.AlterUserSCRAMCredentialsRequestUpsertion{put("a", 4096, "s"), put("a", 8192, "s")}, nil, "92 A user credential cannot be altered twice in the same request"},
 		{"bad, then good", []kmsg.AlterUserSCRAMCredentialsRequestUpsertion{put("a", 1, "s"), put("a", 4096, "s")}, nil, "93 Too few iterations"},
 		{
-			"dropped that is not there, and put", []kmsg.AlterUserSCRAMCredentialsRequestUpsertion{put("a", 4096, "s")}, []kmsg.AlterUserSCRAMCredentialsRequestDeletion{drop},
+			"dropped that is not there, and put",
+			[]kmsg.AlterUserSCRAMCredentialsRequestUpsertion{put("a", 4096, "s")},
+			[]kmsg.AlterUserSCRAMCredentialsRequestDeletion{drop},
 			"91 Attempt to delete a user credential that does not exist",
 		},
 		{"without salt", []kmsg.AlterUserSCRAMCredentialsRequestUpsertion{put("a", 4096, "")}, nil, "0 "},

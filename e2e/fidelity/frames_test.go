@@ -130,7 +130,9 @@ func TestMalformedRequestsEndAlike(t *testing.T) {
 		as             how
 		every          int // of how many names one is tried: what differs is how a connection ends
 	}{
-		{"PLAINTEXT", "PLAINTEXT", how{}, 1}, {"SSL", "SSL", how{}, 5}, {"SASL_PLAINTEXT", "SASL_PLAINTEXT", how{noSASL: true}, 2},
+		{"PLAINTEXT", "PLAINTEXT", how{}, 1},
+		{"SSL", "SSL", how{}, 5},
+		{"SASL_PLAINTEXT", "SASL_PLAINTEXT", how{noSASL: true}, 2},
 		{"SASL_PLAINTEXT authenticated", "SASL_PLAINTEXT", how{}, 2},
 	} {
 		for i, name := range names {

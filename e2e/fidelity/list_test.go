@@ -22,8 +22,11 @@ func TestEachFieldThatDiffersIsNamed(t *testing.T) {
 	ours := map[string]any{"Code": 0, "same": []int{1, 2}, "Topics": []any{map[string]any{"Name": "a"}, map[string]any{"Name": "b"}}, "10.0.0.0/8": true, "null": nil}
 	kafka := map[string]any{"Code": 42, "same": []int{1, 2}, "Topics": []any{map[string]any{"Name": "a", "More": 1}}, "10.0.0.0/8": "true", "null": 0}
 	want := []difference{
-		{`["10.0.0.0/8"]`, "true", `"true"`}, {"Code", "0", "42"}, {"Topics[0].More", "nothing", "1"},
-		{"Topics[1]", `{"Name":"b"}`, "nothing"}, {"null", "null", "0"},
+		{`["10.0.0.0/8"]`, "true", `"true"`},
+		{"Code", "0", "42"},
+		{"Topics[0].More", "nothing", "1"},
+		{"Topics[1]", `{"Name":"b"}`, "nothing"},
+		{"null", "null", "0"},
 	}
 	if got := listOf(t).unlisted("x", ours, kafka); !reflect.DeepEqual(got, want) {
 		t.Errorf("differences = %v, want %v", got, want)

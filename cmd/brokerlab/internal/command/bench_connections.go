@@ -155,7 +155,8 @@ func runBenchConnections(ctx context.Context, env Env, o *benchOptions) error {
 		return err
 	}
 	defer release()
-	if err = o.fill(options); err != nil {
+	err = o.fill(options)
+	if err != nil {
 		return err
 	}
 	p := newProgress(env.Stderr)
