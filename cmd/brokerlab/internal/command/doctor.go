@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -134,17 +133,4 @@ func countedBy() map[string]string {
 		broker.KernelModeSockDiag: "polling the socket table, as lower bounds",
 		"unavailable":             "nothing",
 	}
-}
-
-// columns appends rows of cells as a table; flags are tabwriter's.
-func columns(text *strings.Builder, rows [][]string, flags uint) {
-	t := tabwriter.NewWriter(text, 0, 0, 2, ' ', flags)
-	for _, r := range rows {
-		line := strings.Join(r, "\t")
-		if flags&tabwriter.AlignRight != 0 {
-			line += "\t" // what is not ended is not aligned
-		}
-		_, _ = io.WriteString(t, line+"\n") // a builder takes everything
-	}
-	_ = t.Flush()
 }

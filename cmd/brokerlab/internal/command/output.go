@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -91,4 +92,17 @@ const refresh = "\x1b[H\x1b[2J"
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// columns appends rows of cells as a table; flags are tabwriter's.
+func columns(text *strings.Builder, rows [][]string, flags uint) {
+	t := tabwriter.NewWriter(text, 0, 0, 2, ' ', flags)
+	for _, r := range rows {
+		line := strings.Join(r, "\t")
+		if flags&tabwriter.AlignRight != 0 {
+			line += "\t" // what is not ended is not aligned
+		}
+		_, _ = io.WriteString(t, line+"\n") // a builder takes everything
+	}
+	_ = t.Flush()
 }
