@@ -181,11 +181,10 @@ func authenticationMetrics(out chan<- prometheus.Metric, n *network.ListenerCoun
 	if n.Listener.Protocol == network.SSL {
 		succeeded = n.Handshakes
 	}
-	const prefix = "kafka_server_socket_server_metrics_"
 	l := []string{"listener", n.Listener.Name}
-	counter(out, prefix+"successful_authentication_total", "Authentications that succeeded: SASL, or the handshake where TLS is all there is.", float64(succeeded), l...)
-	counter(out, prefix+"successful_reauthentication_total", "SASL re-authentications that succeeded.", float64(sasl.Again), l...)
-	counter(out, prefix+"failed_authentication_total", "SASL authentications and TLS handshakes that failed.", float64(failed), l...)
+	counter(out, "kafka_server_socket_server_metrics_successful_authentication_total", "Authentications that succeeded: SASL, or the handshake where TLS is all there is.", float64(succeeded), l...)
+	counter(out, "kafka_server_socket_server_metrics_successful_reauthentication_total", "SASL re-authentications that succeeded.", float64(sasl.Again), l...)
+	counter(out, "kafka_server_socket_server_metrics_failed_authentication_total", "SASL authentications and TLS handshakes that failed.", float64(failed), l...)
 }
 
 // idleMetrics say how much time the network threads have to spare.

@@ -374,6 +374,9 @@ func (o *Owner) do(ctx context.Context, r request, progress func(string)) error 
 		case opKill:
 			return p.kill(ctx)
 		case opRestart:
+			if r.Kafka != nil && p.node.Kind != topology.Kafka { // before anything is stopped
+				return fmt.Errorf("node %s is of kind %s: only one of kind %s runs another version", p.node.Name, p.node.Kind, topology.Kafka)
+			}
 			if err := p.stop(ctx); err != nil {
 				return err
 			}
@@ -397,9 +400,6 @@ func (o *Owner) do(ctx context.Context, r request, progress func(string)) error 
 // changeKafka gives a node another release of Kafka, also for those who open the lab later.
 func (o *Owner) changeKafka(i int, kafka kafkahome.Home) error {
 	p := o.nodes[i]
-	if p.node.Kind != topology.Kafka {
-		return fmt.Errorf("node %s is of kind %s: only one of kind %s runs another version", p.node.Name, p.node.Kind, topology.Kafka)
-	}
 	kafka, err := kafkahome.At(kafka.Folder)
 	if err != nil {
 		return err
