@@ -19,6 +19,7 @@ import (
 
 	"github.com/brokerlab/brokerlab/internal/testenv"
 	"github.com/brokerlab/brokerlab/netlab/kafkahome"
+	"github.com/brokerlab/brokerlab/netlab/topology"
 )
 
 func TestKafkaOfAShortFileGetsWhatABrokerGets(t *testing.T) {
@@ -68,6 +69,21 @@ nodes:
 		if got[strings.ToLower(key)] != value {
 			t.Errorf("%s = %q, want %q", key, got[key], value)
 		}
+	}
+}
+
+func TestPropertiesOfClientsLeadToOneCluster(t *testing.T) {
+	t.Parallel()
+	lab, err := topology.Parse("lab.yaml", []byte("name: x\nusers: {eve: {}}\nnodes: {a: {kind: kafka, cluster: c}, b: {kind: broker}, c: {kind: kafka, cluster: c}, d: {kind: kafka}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := home(t.TempDir())
+	if err := h.writeClientProperties(lab); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(file(t, h.properties("SSL", "eve"))); !strings.HasPrefix(got, "bootstrap.servers=a:9093,c:9093\n") {
+		t.Errorf("eve.properties = %s, want the servers of the first node's cluster alone", got)
 	}
 }
 

@@ -148,10 +148,12 @@ const anonymous = "anonymous"
 
 // writeClientProperties writes properties/LISTENER/USER.properties for every listener of the lab, and beside it
 // USER.kcat, the same for kcat -F and other programs of librdkafka. Where TLS is spoken pkcs12/USER.properties is the same
-// with PKCS12 stores.
+// with PKCS12 stores. They lead to the cluster of the first node that has the listener: a client that is given servers of two
+// clusters reaches now the one, now the other.
 func (h home) writeClientProperties(lab *topology.Lab) error {
 	type group struct {
 		access
+		first   *topology.Node
 		servers []string
 	}
 	groups := map[string]*group{}
@@ -163,8 +165,11 @@ func (h home) writeClientProperties(lab *topology.Lab) error {
 		for _, l := range allListeners(n) {
 			g := groups[l.Name]
 			if g == nil {
-				g = &group{access: access{l.Protocol, Mechanism(n, l)}}
+				g = &group{access: access{l.Protocol, Mechanism(n, l)}, first: n}
 				groups[l.Name] = g
+			}
+			if n.Kind != g.first.Kind || n.ClusterName() != g.first.ClusterName() {
+				continue
 			}
 			g.servers = append(g.servers, advertised(n, l))
 		}

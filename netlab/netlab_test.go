@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/brokerlab/brokerlab/internal/testenv"
+	"github.com/brokerlab/brokerlab/netlab/kafkahome"
 )
 
 // seen dials the node web and gives the address that the node saw.
@@ -261,6 +262,13 @@ func TestNodesStopStartAndRestart(t *testing.T) {
 	}
 	if now := pid(); now == first || now == 0 {
 		t.Errorf("process after Restart = %d, want another than %d", now, first)
+	}
+	first = pid()
+	if err := n.RestartKafka(ctx, kafkahome.Home{}); err == nil || !strings.Contains(err.Error(), "only one of kind kafka") {
+		t.Errorf("RestartKafka of another kind = %v, want a refusal", err)
+	}
+	if now := pid(); now != first {
+		t.Errorf("process after a refused restart = %d, want %d still", now, first)
 	}
 	if err := n.Stop(ctx); err != nil {
 		t.Fatalf("Stop = %v, want nil", err)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -364,37 +365,41 @@ func (o *Owner) do(ctx context.Context, r request, progress func(string)) error 
 	if r.Op == opUp {
 		return o.startNodes(ctx)
 	}
-	for i, p := range o.nodes {
-		if p.node.Name != r.Node {
-			continue
+	i := slices.IndexFunc(o.nodes, func(p *process) bool { return p.node.Name == r.Node })
+	if i < 0 {
+		return fmt.Errorf("lab %s has no node %q", o.home.name(), r.Node)
+	}
+	return o.operate(ctx, i, r)
+}
+
+// operate does what r asks of node i.
+func (o *Owner) operate(ctx context.Context, i int, r request) error {
+	p := o.nodes[i]
+	switch r.Op {
+	case opStop:
+		return p.stop(ctx)
+	case opKill:
+		return p.kill(ctx)
+	case opRestart:
+		if r.Kafka != nil && p.node.Kind != topology.Kafka { // before anything is stopped
+			return fmt.Errorf("node %s is of kind %s: only one of kind %s runs another version", p.node.Name, p.node.Kind, topology.Kafka)
 		}
-		switch r.Op {
-		case opStop:
-			return p.stop(ctx)
-		case opKill:
-			return p.kill(ctx)
-		case opRestart:
-			if r.Kafka != nil && p.node.Kind != topology.Kafka { // before anything is stopped
-				return fmt.Errorf("node %s is of kind %s: only one of kind %s runs another version", p.node.Name, p.node.Kind, topology.Kafka)
-			}
-			if err := p.stop(ctx); err != nil {
-				return err
-			}
-			if r.Kafka != nil {
-				if err := o.changeKafka(i, *r.Kafka); err != nil {
-					return err
-				}
-			}
-		case opStart:
-		default:
-			return fmt.Errorf("operation %q is not known to this version", r.Op)
-		}
-		if err := p.start(ctx); err != nil {
+		if err := p.stop(ctx); err != nil {
 			return err
 		}
-		return p.ready(ctx)
+		if r.Kafka != nil {
+			if err := o.changeKafka(i, *r.Kafka); err != nil {
+				return err
+			}
+		}
+	case opStart:
+	default:
+		return fmt.Errorf("operation %q is not known to this version", r.Op)
 	}
-	return fmt.Errorf("lab %s has no node %q", o.home.name(), r.Node)
+	if err := p.start(ctx); err != nil {
+		return err
+	}
+	return p.ready(ctx)
 }
 
 // changeKafka gives a node another release of Kafka, also for those who open the lab later.

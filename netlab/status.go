@@ -35,6 +35,7 @@ type NodeStatus struct {
 	Name        string           `json:"name"`
 	Kind        string           `json:"kind"`
 	Version     string           `json:"version,omitempty"` // of Apache Kafka, where the node runs it
+	Cluster     string           `json:"cluster,omitempty"` // its cluster, then
 	State       string           `json:"state"`
 	Reason      string           `json:"reason,omitempty"` // how it ended
 	PID         int              `json:"pid,omitempty"`
@@ -76,7 +77,7 @@ func (h home) describe(s *state) *Status {
 	for i := range s.Lab.Nodes {
 		n := &s.Lab.Nodes[i]
 		ns := NodeStatus{
-			Name: n.Name, Kind: n.Kind, Version: n.Version, State: StateNew, Addresses: n.Addresses, Ports: n.Ports,
+			Name: n.Name, Kind: n.Kind, Version: n.Version, Cluster: n.ClusterName(), State: StateNew, Addresses: n.Addresses, Ports: n.Ports,
 			Netns: h.netns(n.Name), Cgroup: string(s.Cgroup.node(n.Name)), Log: h.path("nodes", n.Name, "log"),
 		}
 		for _, e := range n.Expose {

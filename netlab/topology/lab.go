@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 )
@@ -46,6 +47,14 @@ type Node struct {
 
 // Serves tells whether the node is a Kafka broker, ours or Apache's: it has listeners, and clients log in there.
 func (n *Node) Serves() bool { return n.Kind == Broker || n.Kind == Kafka }
+
+// ClusterName is the cluster of a node of Apache Kafka, its own name where it is alone; "" for other kinds.
+func (n *Node) ClusterName() string {
+	if n.Kind != Kafka {
+		return ""
+	}
+	return cmp.Or(n.Cluster, n.Name)
+}
 
 // Listener is one of a broker's listeners.
 type Listener struct {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -37,7 +38,7 @@ Needs DESCRIBE on the cluster. Exit status: 0, or 1 when a broker did not answer
 					return err
 				}
 				if len(rows) == 0 && asked == nil {
-					return &ExitError{Code: 1}
+					return &ExitError{Code: 1, Err: errors.New("no such client has pushed its configuration (brokerlab clients list shows those that have)")}
 				}
 				return nil
 			})

@@ -149,7 +149,7 @@ func printNodes(b *strings.Builder, st *netlab.Status) {
 		if n.PID != 0 {
 			pid = strconv.Itoa(n.PID)
 		}
-		rows = append(rows, []string{n.Name, n.Kind, state, pid, joined(n.Addresses), strings.TrimPrefix(n.Log, st.Folder+"/")})
+		rows = append(rows, []string{n.Name, strings.TrimSpace(n.Kind + " " + n.Version), state, pid, joined(n.Addresses), strings.TrimPrefix(n.Log, st.Folder+"/")})
 	}
 	section(b, rows)
 }

@@ -18,8 +18,10 @@ const pasteTopic = "test"
 // paste is one way to reach brokers: the prefix that puts a command there, and what it needs to know.
 type paste struct {
 	listener string
-	prefix   string // "" on this machine
+	first    *netlab.NodeStatus // of whose cluster servers are
+	prefix   string             // "" on this machine
 	servers  []string
+	others   []string // servers of other clusters
 	files    []string // client.properties, one a user
 	pkcs12   bool     // there are files with PKCS12 stores, too
 }
@@ -31,10 +33,14 @@ func pastes(st *netlab.Status) []paste {
 		n := &st.Nodes[i]
 		for _, l := range n.Listeners {
 			if k := slices.IndexFunc(all, func(p paste) bool { return p.listener == l.Name }); k >= 0 {
-				all[k].servers = append(all[k].servers, l.Advertised)
+				if first := all[k].first; n.Kind == first.Kind && n.Cluster == first.Cluster {
+					all[k].servers = append(all[k].servers, l.Advertised)
+				} else {
+					all[k].others = append(all[k].others, l.Advertised)
+				}
 				continue
 			}
-			p := paste{listener: l.Name, servers: []string{l.Advertised}, files: l.Properties, pkcs12: len(l.PKCS12) > 0}
+			p := paste{listener: l.Name, first: n, servers: []string{l.Advertised}, files: l.Properties, pkcs12: len(l.PKCS12) > 0}
 			if !fromHost(l) {
 				p.prefix = "brokerlab lab exec " + st.Name + " " + near(st, n) + " -- "
 			}
@@ -98,6 +104,9 @@ func printPastes(b *strings.Builder, st *netlab.Status, wide bool) {
 			fmt.Fprintf(b, "; with PKCS12 stores: %spkcs12/%s", folder, file)
 		}
 		b.WriteString("\n")
+		if len(p.others) > 0 {
+			fmt.Fprintf(b, "  # to another cluster: -b %s\n", strings.Join(p.others, ", or -b "))
+		}
 		for _, c := range p.commands() {
 			b.WriteString("  " + c + "\n")
 		}
