@@ -1,13 +1,18 @@
 package push_test
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"math"
+	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/broker/configpush/push"
@@ -112,5 +117,32 @@ func TestNoAnswerOfABrokerBreaksAClient(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// tunnel is a connection that can have no deadlines, as one through SSH.
+type tunnel struct{ net.Conn }
+
+func (tunnel) SetDeadline(time.Time) error      { return os.ErrNoDeadline }
+func (tunnel) SetReadDeadline(time.Time) error  { return os.ErrNoDeadline }
+func (tunnel) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
+
+// A broker that says nothing would hold a client's first call for ever.
+func TestNothingIsAskedWhereTheWaitHasNoBound(t *testing.T) {
+	open, _ := startBroker(t, policyKeeps)
+	s := &setup{proxy: startProxy(t, open.String()), log: &lines{}}
+	silent := func(io.Writer, []byte) bool { return true }
+	s.onVersions, s.onPush = silent, silent
+	s.hook = push.New(push.Config{})
+	s.start(t, kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := s.dial(ctx, network, addr)
+		return tunnel{conn}, err
+	}))
+	s.works(t)
+	if r := s.became(t, push.Failed); !errors.Is(r.Err, os.ErrNoDeadline) {
+		t.Errorf("Result() = %v, want %v", r.Err, os.ErrNoDeadline)
+	}
+	if got := s.count(keyPush); got != 0 {
+		t.Errorf("%d pushes, want none", got)
 	}
 }

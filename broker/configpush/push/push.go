@@ -9,7 +9,8 @@
 // kgo tells nobody what a broker's ApiVersions said, so the hook asks again: one small request and the push are what it
 // adds to a client's first call, and [Result] says how long they took. What becomes of the push never changes what becomes
 // of the client's own requests. After a time-out or an answer that makes no sense the hook closes the connection, since it
-// cannot know what will still come on it; kgo then makes another, and its caller notices the time alone.
+// cannot know what will still come on it; kgo then makes another, and its caller notices the time alone. So it does, before
+// it sends anything, with a connection that can have no deadline.
 package push
 
 import (
@@ -242,9 +243,13 @@ func say(cl *kgo.Client, level kgo.LogLevel, text string, values ...any) {
 	}
 }
 
-// bounded ends what is done on conn after the timeout, and with the client. The undo leaves conn as kgo left it.
-func bounded(ctx context.Context, conn net.Conn, timeout time.Duration) (undo func()) {
-	_ = conn.SetDeadline(time.Now().Add(timeout)) // a connection that cannot have one is closed: the next write says so
+// bounded ends what is done on conn after the timeout, and with the client. The undo leaves conn as kgo left it. The error
+// is that of a connection that is closed, or that cannot have a deadline, as one of [kgo.Dialer]'s through SSH: what is
+// asked on that may wait for ever.
+func bounded(ctx context.Context, conn net.Conn, timeout time.Duration) (undo func(), err error) {
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return nil, fmt.Errorf("bound the time that it takes: %w", err)
+	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
 	return func() {
 		if stop() {
@@ -253,5 +258,5 @@ func bounded(ctx context.Context, conn net.Conn, timeout time.Duration) (undo fu
 		if ctx.Err() != nil {
 			_ = conn.SetDeadline(time.Now())
 		}
-	}
+	}, nil
 }

@@ -38,7 +38,12 @@ func (h *Hook) push(cl *kgo.Client, conn net.Conn, r *Result) (sent bool) {
 	if timeout <= 0 {
 		timeout, _ = cl.OptValue(kgo.RequestTimeoutOverhead).(time.Duration)
 	}
-	defer bounded(cl.Context(), conn, timeout)()
+	undo, err := bounded(cl.Context(), conn, timeout)
+	if err != nil {
+		r.Outcome, r.Err = Failed, err
+		return false
+	}
+	defer undo()
 	w := wire{conn: conn, format: kmsg.NewRequestFormatter()}
 	if id := cl.OptValues(kgo.ClientID); len(id) == 2 && id[1] == true {
 		w.format = kmsg.NewRequestFormatter(kmsg.FormatterClientID(id[0].(string))) //nolint:forcetypeassert // kgo says so
