@@ -31,6 +31,7 @@ func TestSensitiveConfigurationsAreKnownByNameAndType(t *testing.T) {
 	for _, key := range []string{
 		"bootstrap.servers", "sasl.jaas.config", "SASL.Mechanism", "listener.name.x.ssl.keystore.location", "security.protocol",
 		"my.password", "password", "my.secret", "api.key", "oauth.token", "some.credentials.file", "jaasfile", "PASSWORD_FILE", " api.key ",
+		"key.passphrase", "ApiKey", "api_key.id", "schema.registry.basic.auth.user.info",
 	} {
 		if !Sensitive(key, protocol.ConfigTypeString) {
 			t.Errorf("Sensitive(%q) = false, want true", key)
@@ -48,6 +49,23 @@ func TestSensitiveConfigurationsAreKnownByNameAndType(t *testing.T) {
 		if got := Sensitive("acks", typ); got != want {
 			t.Errorf("Sensitive(acks, %d) = %v, want %v", typ, got, want)
 		}
+	}
+}
+
+func TestValuesThatGiveThemselvesAwayAreSensitive(t *testing.T) {
+	for value, want := range map[string]bool{
+		"password=x": true, `a.PASSWORD = "x"`: true, `{"password": "x"}`: true, `{\"password\":\"x\"}`: true, "the password of a, password\t=x": true,
+		"passwd=x": true, "client_secret=x": true, "secret:x": true, "com.example.LoginModule required;": true,
+		"https://app:hunter2@db/x": true, "https://a,https://app:p@ss@db:80": true, "postgres://:hunter2@db": true,
+		"": false, "password": false, "forgot-password, twice": false, "secret=": true, "secrets": false, "secretary": false,
+		"https://db:80/x:y@z": false, "https://app@db": false, "app:x@db": false, "://": false, "https://db:80,mail:a": false, "https://db:80 a@b": false,
+	} {
+		if got := SensitiveValue(value); got != want {
+			t.Errorf("SensitiveValue(%q) = %v, want %v", value, got, want)
+		}
+	}
+	if long := strings.Repeat("password ;://", 100_000); SensitiveValue(long) {
+		t.Error("SensitiveValue() of names to which nothing is assigned = true, want false")
 	}
 }
 

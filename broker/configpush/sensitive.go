@@ -22,7 +22,9 @@ func Sensitive(key string, typ int8) bool {
 	if key == "bootstrap.servers" {
 		return true
 	}
-	for _, part := range []string{"sasl.", "ssl.", "security.", "jaas", "credential", "token", "password", "passwd", "secret"} {
+	for _, part := range []string{
+		"sasl.", "ssl.", "security.", "jaas", "credential", "token", "password", "passwd", "passphrase", "secret", "apikey", "api_key", "basic.auth.",
+	} {
 		if strings.Contains(key, part) {
 			return true
 		}
@@ -31,18 +33,53 @@ func Sensitive(key string, typ int8) bool {
 }
 
 // SensitiveValue tells whether a value gives itself away as a secret, whatever its key is: a JAAS configuration, a password
-// that is assigned, or a private key.
+// that is assigned, as in x.password = "y" or {"password": "y"}, one in a URL, or a private key.
 func SensitiveValue(value string) bool {
-	if strings.Contains(value, "-----BEGIN ") {
+	if strings.Contains(value, "-----BEGIN ") || passwordInURL(value) {
 		return true
 	}
 	lower := strings.ToLower(value)
-	for _, part := range []string{"loginmodule", "password=", "secret="} {
-		if strings.Contains(lower, part) {
+	if strings.Contains(lower, "loginmodule") {
+		return true
+	}
+	for _, name := range []string{"password", "passwd", "passphrase", "secret"} {
+		if assigned(lower, name) {
 			return true
 		}
 	}
 	return false
+}
+
+// assigned tells whether something is assigned to a name that ends as this does, in quotes or not.
+func assigned(text, name string) bool {
+	for {
+		_, after, found := strings.Cut(text, name)
+		if !found {
+			return false
+		}
+		if rest := strings.TrimLeft(after, "\"'\\ \t"); rest != "" && (rest[0] == '=' || rest[0] == ':') {
+			return true
+		}
+		text = after
+	}
+}
+
+// passwordInURL tells whether a URL has one before its host, as https://user:password@host.
+func passwordInURL(text string) bool {
+	for {
+		_, after, found := strings.Cut(text, "://")
+		if !found {
+			return false
+		}
+		authority := after
+		if end := strings.IndexAny(after, "/?# \t\n\"'"); end >= 0 {
+			authority = after[:end]
+		}
+		if at := strings.LastIndexByte(authority, '@'); at >= 0 && strings.Contains(authority[:at], ":") {
+			return true
+		}
+		text = after
+	}
 }
 
 // Redact takes the values out of entries that look like secrets, and returns how many.
