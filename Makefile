@@ -32,8 +32,11 @@ FORCE:
 demo: deps build ## run the quickstart lab and its suites, print a summary and where the report is
 	@$(SUDO) scripts/demo.sh $(BIN)
 
+# The fuzz targets of what strangers send come with every test; all of them are make fuzz, and their seeds are unit tests.
+STRANGERS := ^\./broker(/protocol|/internal/(wire|sasl|network))? Fuzz
+
 test: ## everything that CI runs, and how long each part of it took
-	@FUZZTIME="$${FUZZTIME:-2s}" scripts/test.sh deps lint fresh cross kafka unit root fuzz scenarios e2e
+	@FUZZTIME="$${FUZZTIME:-2s}" FUZZ="$${FUZZ:-$(STRANGERS)}" scripts/test.sh deps lint fresh cross kafka unit root fuzz scenarios e2e
 
 quick: build ## the two-minute subset: vet and short unit tests
 	$(GO) vet ./...
