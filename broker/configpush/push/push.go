@@ -7,11 +7,12 @@
 // failure.
 //
 // kgo tells nobody what a broker's ApiVersions said, so the hook asks again: one small request and the push are what it
-// adds to a client's first call, and [Result] says how long they took. What becomes of the push changes nothing about
-// the client's own requests, with one exception: a broker that is silent for longer than a SASL session lasts (connections.max.reauth.ms)
-// can fail the call that waits, so the time for a push is to be clearly shorter than the session. After a time-out or an answer that makes no sense the hook closes the connection, since it
-// cannot know what will still come on it; kgo then makes another, and its caller notices the time alone. So it does, before
-// it sends anything, with a connection that can have no deadline.
+// adds to a client's first call, and [Result] says how long they took. What becomes of the push changes nothing about the
+// client's own requests, with one exception: a broker that is silent for longer than a SASL session lasts
+// (connections.max.reauth.ms) can fail the call that waits, so the time for a push is to be clearly shorter than that. After a
+// time-out or an answer that makes no sense the hook closes the connection, since it cannot know what will still come on it;
+// kgo then makes another, and its caller notices the time alone. So it does, before it sends anything, with a connection that
+// can have no deadline.
 package push
 
 import (
