@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -194,12 +194,15 @@ type peer struct {
 	ended    chan struct{}
 }
 
+var lowPorts atomic.Int32 //nolint:gochecknoglobals // one process, one count
+
 // lowAddr is free, and stays so until a server has begun, which takes Kafka long: the kernel gives such ports to nobody.
 func lowAddr(b *testing.B) netip.AddrPort {
 	b.Helper()
 	const first, count, tries = 12000, 6000, 100
 	for range tries {
-		addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(first+rand.IntN(count)))
+		port := first + (int(lowPorts.Add(1))+os.Getpid())%count                         // no two of a run are the same
+		addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port)) //nolint:gosec // below 18000
 		if l, err := net.Listen("tcp", addr.String()); err == nil {
 			_ = l.Close()
 			return addr
