@@ -194,7 +194,8 @@ type peer struct {
 	ended    chan struct{}
 }
 
-var lowPorts atomic.Int32 //nolint:gochecknoglobals // one process, one count
+// lowPorts counts the ports that were handed out.
+var lowPorts atomic.Int32
 
 // lowAddr is free, and stays so until a server has begun, which takes Kafka long: the kernel gives such ports to nobody.
 func lowAddr(b *testing.B) netip.AddrPort {
@@ -202,7 +203,7 @@ func lowAddr(b *testing.B) netip.AddrPort {
 	const first, count, tries = 12000, 6000, 100
 	for range tries {
 		port := first + (int(lowPorts.Add(1))+os.Getpid())%count                         // no two of a run are the same
-		addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port)) //nolint:gosec // below 18000
+		addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port))
 		if l, err := net.Listen("tcp", addr.String()); err == nil {
 			_ = l.Close()
 			return addr
