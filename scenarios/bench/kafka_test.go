@@ -202,7 +202,7 @@ func lowAddr(b *testing.B) netip.AddrPort {
 	b.Helper()
 	const first, count, tries = 12000, 6000, 100
 	for range tries {
-		port := first + (int(lowPorts.Add(1))+os.Getpid())%count                         // no two of a run are the same
+		port := first + (int(lowPorts.Add(1))+os.Getpid())%count // no two of a run are the same
 		addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port))
 		if l, err := net.Listen("tcp", addr.String()); err == nil {
 			_ = l.Close()

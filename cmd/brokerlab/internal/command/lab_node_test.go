@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +18,7 @@ import (
 
 const oneProgram = `
 nodes:
-  web: {kind: exec, cmd: "echo begins; trap 'echo ends; exit' TERM; while :; do sleep 0.05; done"}
+  web: {kind: exec, cmd: "trap 'echo ends; exit' TERM; echo begins; while :; do sleep 0.05; done"}
 subnets: {four: {cidr: 10.1.0.0/24}}
 `
 
@@ -25,25 +26,32 @@ func TestANodeIsStoppedStartedKilledAndRestartedAndItsLogKeepsAllOfIt(t *testing
 	testenv.NeedRoot(t)
 	file, name := labFile(t, oneProgram)
 	for _, step := range []struct {
+		begun  int // how often the program has begun, and set its trap, before the step
 		args   string
 		code   int
 		stdout string // a part of it
 		stderr string // a part of it
 	}{
 		{args: "up FILE"},
-		{args: "stop NAME web", stdout: "Node web of lab NAME: stopped (exit status 0)\n"},
+		{begun: 1, args: "stop NAME web", stdout: "Node web of lab NAME: stopped (exit status 0)\n"},
 		{args: "inspect NAME", stdout: "stopped (exit status 0)"},
 		{args: "stop NAME web", stdout: "stopped"},
 		{args: "start FILE web", stdout: "Node web of lab NAME: running, pid "},
 		{args: "start NAME web", stdout: "running"},
-		{args: "kill NAME web", stdout: "Node web of lab NAME: killed (signal: killed)\n"},
+		{begun: 2, args: "kill NAME web", stdout: "Node web of lab NAME: killed (signal: killed)\n"},
 		{args: "restart NAME web", stdout: "running"},
-		{args: "restart NAME web", stdout: "running"},
+		{begun: 3, args: "restart NAME web", stdout: "running"},
 		{args: "kill NAME nobody", code: 1, stderr: `lab NAME has no node "nobody"`},
 		{args: "kill NAME four", code: 1, stderr: `lab NAME has no node "four"`},
 		{args: "logs NAME nobody", code: 1, stderr: `lab NAME has no node "nobody"`},
 		{args: "logs NAME web --tail 0"},
 	} {
+		if step.begun > 0 {
+			becomes(t, func() string {
+				_, log, _ := commandLine(t, "", "lab", "logs", name, "web")
+				return strconv.Itoa(strings.Count(log, "begins"))
+			}, strconv.Itoa(step.begun))
+		}
 		args := strings.Fields(strings.NewReplacer("FILE", file, "NAME", name).Replace("lab " + step.args))
 		code, stdout, stderr := commandLine(t, "", args...)
 		expand := strings.NewReplacer("NAME", name).Replace
