@@ -144,16 +144,16 @@ func scramUsers(lab *topology.Lab) ([]string, error) {
 // cluster is the nodes of one quorum.
 type cluster struct {
 	lab   string
-	name  string // "" for a node alone
+	name  string
 	nodes []*topology.Node
 }
 
 // labCluster is the cluster that n belongs to.
 func labCluster(lab *topology.Lab, n *topology.Node) cluster {
-	c := cluster{lab: lab.Name, name: n.Cluster}
+	c := cluster{lab: lab.Name, name: n.ClusterName()}
 	for i := range lab.Nodes {
 		one := &lab.Nodes[i]
-		if one.Name == n.Name || one.Kind == topology.Kafka && n.Cluster != "" && one.Cluster == n.Cluster {
+		if one.ClusterName() == n.ClusterName() {
 			c.nodes = append(c.nodes, one)
 		}
 	}
@@ -165,7 +165,7 @@ func (c cluster) alone() bool { return len(c.nodes) == 1 }
 
 // id is the cluster's id, the same for all nodes and each time that the lab is built.
 func (c cluster) id() string {
-	sum := sha256.Sum256([]byte(c.lab + "/" + cmp.Or(c.name, "node "+c.nodes[0].Name)))
+	sum := sha256.Sum256([]byte(c.lab + "/" + c.name))
 	sum[0] &= 0x7f // so that its text does not begin with a hyphen, as if it were a flag
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }

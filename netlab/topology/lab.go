@@ -48,12 +48,13 @@ type Node struct {
 // Serves tells whether the node is a Kafka broker, ours or Apache's: it has listeners, and clients log in there.
 func (n *Node) Serves() bool { return n.Kind == Broker || n.Kind == Kafka }
 
-// ClusterName is the cluster of a node of Apache Kafka, its own name where it is alone; "" for other kinds.
+// ClusterName tells clusters of Apache Kafka apart: nodes with the same one are one. A node alone has one that no cluster of a lab
+// file can have. "" for other kinds.
 func (n *Node) ClusterName() string {
 	if n.Kind != Kafka {
 		return ""
 	}
-	return cmp.Or(n.Cluster, n.Name)
+	return cmp.Or(n.Cluster, "node "+n.Name)
 }
 
 // Listener is one of a broker's listeners.
