@@ -22,6 +22,11 @@ func (k kernelMessages) Report(ctx context.Context) (*protocol.DescribeKernelRes
 	if err != nil {
 		return nil, err
 	}
+	return r.Message(), nil
+}
+
+// Message puts a report into the shape of the answer to a DescribeKernel.
+func (r *KernelReport) Message() *protocol.DescribeKernelResponse {
 	resp := protocol.NewPtrDescribeKernelResponse()
 	resp.Mode, resp.Exactness, resp.Why = r.Mode, r.Exactness, r.Why
 	g := &r.Group
@@ -49,7 +54,7 @@ func (k kernelMessages) Report(ctx context.Context) (*protocol.DescribeKernelRes
 	for _, cause := range slices.Sorted(maps.Keys(r.Lost)) {
 		resp.Lost = append(resp.Lost, protocol.DescribeKernelResponseLost{Cause: cause, Count: r.Lost[cause]})
 	}
-	return resp, nil
+	return resp
 }
 
 // report asks the source, and names the ports.

@@ -15,7 +15,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/brokerlab/brokerlab/broker"
 	"github.com/brokerlab/brokerlab/broker/admin"
 	"github.com/brokerlab/brokerlab/broker/protocol"
 	"github.com/brokerlab/brokerlab/internal/kernel/sockdiag"
@@ -152,51 +151,34 @@ func (s *Stage) kernelFromOutside(ctx context.Context) (*protocol.DescribeKernel
 	if err != nil {
 		return nil, err
 	}
-	resp := protocol.NewPtrDescribeKernelResponse()
-	resp.Mode, resp.Exactness, resp.Why = r.Mode, r.Exactness, r.Why
-	g := &r.Group
-	resp.Group = protocol.DescribeKernelResponseGauge{
-		Established: g.Established, TLS: g.TLS, Plaintext: g.Plaintext, Undecided: g.Undecided, Unknown: g.Unknown,
-		Opened: g.Opened, Closed: g.Closed,
-		Served: g.Served, ServedMax: g.ServedMax, ServedTLS: g.ServedTLS, ServedTLSMax: g.ServedTLSMax, ServedTotal: g.ServedTotal,
-	}
-	for cause, n := range r.Lost {
-		resp.Lost = append(resp.Lost, protocol.DescribeKernelResponseLost{Cause: cause, Count: n})
-	}
+	resp := r.Message()
+	byPort := resp.Ports
+	resp.Ports = nil
 	for _, l := range s.node.Listeners {
-		i := slices.IndexFunc(r.Ports, func(p broker.KernelPort) bool { return p.Port == l.Port })
+		i := slices.IndexFunc(byPort, func(p protocol.DescribeKernelResponsePort) bool { return p.Port == int32(l.Port) })
 		if i < 0 {
 			continue
 		}
-		resp.Ports = append(resp.Ports, portFromOutside(l.Name, &r.Ports[i], there))
+		port := byPort[i]
+		port.ListenerName, port.Broker = l.Name, brokersSide(l.Name, there)
+		resp.Ports = append(resp.Ports, port)
 	}
 	return resp, nil
 }
 
-func portFromOutside(listener string, p *broker.KernelPort, there []taken) protocol.DescribeKernelResponsePort {
-	port := protocol.DescribeKernelResponsePort{
-		Port: int32(p.Port), ListenerName: listener, Seeded: p.Seeded, BytesIn: p.BytesIn, BytesOut: p.BytesOut,
-		AcceptQueue: p.AcceptQueue, Closing: p.Closing, Backlog: p.Backlog, Overflows: p.Overflows,
-		Gauge: protocol.DescribeKernelResponseGauge{
-			Established: p.Established, TLS: p.TLS, Plaintext: p.Plaintext, Undecided: p.Undecided, Unknown: p.Unknown,
-			Opened: p.Opened, Closed: p.Closed,
-			Served: p.Served, ServedMax: p.ServedMax, ServedTLS: p.ServedTLS, ServedTLSMax: p.ServedTLSMax, ServedTotal: p.ServedTotal,
-		},
-		Broker: &protocol.DescribeKernelResponseBroker{},
-	}
-	for _, k := range p.Sources {
-		port.Sources = append(port.Sources, protocol.DescribeKernelResponseSource{Address: k.Addr.String(), Count: k.Count})
-	}
+// brokersSide is how many connections of a listener there are that a network thread looks after, and that wait for one.
+func brokersSide(listener string, there []taken) *protocol.DescribeKernelResponseBroker {
+	side := &protocol.DescribeKernelResponseBroker{}
 	for i := range there {
 		switch {
 		case there[i].Listener != listener:
 		case there[i].Threaded:
-			port.Broker.Listed++
+			side.Listed++
 		default:
-			port.Broker.Held++
+			side.Held++
 		}
 	}
-	return port
+	return side
 }
 
 // listFromOutside is the connections that the broker's network threads look after, with the listener and the client's
