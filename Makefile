@@ -10,10 +10,10 @@ export BROKERLAB_KAFKA_DIR ?= $(CURDIR)/build/kafka
 export CGO_ENABLED ?= $(shell command -v gcc >/dev/null 2>&1 && echo 1 || echo 0)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps kafka build demo test quick lint generate fresh unit root scenarios e2e clients bench bench-kafka docs fuzz soak cross release clean FORCE
+.PHONY: help deps kafka build demo test quick lint generate fresh unit root scenarios e2e clients bench bench-kafka bench-front-door docs fuzz soak cross release clean FORCE
 
 help: ## print the targets
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 deps: ## install what the tests and the demo need (Debian packages)
 	@scripts/deps.sh
@@ -73,7 +73,10 @@ bench: build ## the benchmarks behind docs/benchmarks.md (minutes)
 	@scripts/bench.sh
 
 bench-kafka: build ## Apache Kafka beside us in one run, into docs/benchmarks.md (minutes; make kafka comes first)
-	@scripts/bench-kafka.sh
+	@scripts/bench-table.sh bench-kafka BROKERLAB_BENCH_KAFKA BenchmarkBesideKafka
+
+bench-front-door: build ## what a broker in front of Apache Kafka costs, in one run, into docs/benchmarks.md (minutes; make kafka comes first)
+	@scripts/bench-table.sh bench-front-door BROKERLAB_BENCH_FRONT_DOOR BenchmarkFrontDoor
 
 fuzz: ## run every fuzz target for FUZZTIME (10s) each, or those that match FUZZ
 	@scripts/fuzz.sh "$${FUZZTIME:-10s}" "$${FUZZ:-}"

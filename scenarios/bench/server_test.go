@@ -72,8 +72,14 @@ func startBroker(b *testing.B, protocol string, lines ...string) *server {
 	if err := os.WriteFile(config, []byte(properties), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	s.start(b, exec.Command(brokerBinary(b), "broker", "--config", config))
+	s.start(b, brokerCommand(b, config))
 	return s
+}
+
+// brokerCommand is a broker of a properties file.
+func brokerCommand(b *testing.B, config string) *exec.Cmd {
+	b.Helper()
+	return exec.Command(brokerBinary(b), "broker", "--config", config)
 }
 
 // startPlainGo starts a server to compare with: crypto/tls with a goroutine a connection, see serveGoroutines.
