@@ -1,12 +1,22 @@
 #!/usr/bin/env bash
-# Everything that CI runs, cheapest checks first, and how long each part took. It ends with the first part that fails.
+# Everything that CI runs, cheapest checks first, and how long each part took. It ends with the first part that fails, and the
+# last that it says then is what failed in it.
 # usage: test.sh PART…     a PART is a target of the Makefile
 set -euo pipefail
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 times=()
 for part in "$@"; do
 	begin=$SECONDS
-	"${MAKE:-make}" --no-print-directory "$part" || { echo "make test: $part failed after $((SECONDS - begin)) s" >&2; exit 1; }
+	# Not a pipe, whose end would wait for whatever a failed test has left running.
+	if ! "${MAKE:-make}" --no-print-directory "$part" > >(tee "$log") 2>&1; then
+		took=$((SECONDS - begin))
+		sleep 1 # tee may still have something to write
+		printf '\nmake test: %s failed after %d s; what failed in it, briefly:\n' "$part" "$took"
+		scripts/failures.sh "$log"
+		exit 1
+	fi
 	times+=("$part $((SECONDS - begin)) s")
 done
-printf 'make test: %s\n' "$(IFS=,; echo "${times[*]}" | sed 's/,/, /g'), in all $SECONDS s"
+printf 'make test: %s, in all %s s\n' "$(IFS=,; echo "${times[*]}" | sed 's/,/, /g')" "$SECONDS"
 scripts/skipped.sh
