@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // benched is what these tests read of a saved run.
@@ -38,7 +40,7 @@ func finish(t *testing.T, args ...string) *process {
 	select {
 	case <-p.done:
 	case <-time.After(10 * time.Minute):
-		t.Fatalf("brokerlab %s has not ended:\n%s", args[0], p.log.String())
+		t.Fatalf("brokerlab %s has not ended:\n%s", args[0], p.said())
 	}
 	return p
 }
@@ -61,7 +63,7 @@ func TestABenchBringsUpWhatItMeasuresAndRemovesIt(t *testing.T) {
 		"--timeout", "3s", "--settle", "0", "--save", filepath.Join(folder, "run.json"))
 	b := readBench(t, filepath.Join(folder, "run.json"))
 	if b.Target.Product != "broker" || b.Verdict.Kind != "limit" || len(b.Steps) == 0 {
-		t.Errorf("the bench saved %+v, want a run of the broker that ended at the limit\n%s", b, p.log.String())
+		t.Errorf("the bench saved %+v, want a run of the broker that ended at the limit\n%s", b, p.said())
 	}
 	noLab(t, p.cmd.Process.Pid)
 }
@@ -73,7 +75,7 @@ func TestABenchLaysKafkaBesideTheBroker(t *testing.T) {
 	p := finish(t, "bench", "connections", "--target", "broker", "--target", "kafka", "--max", "50", "--timeout", "60s", "--settle", "0",
 		"--save", filepath.Join(folder, "run.json"), "--report", filepath.Join(folder, "run.html"))
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(p.log.String(), "kafka:4.4.0/broker") {
-		t.Fatalf("bench connections of both = exit %d\n%s", code, p.log.String())
+		t.Fatalf("bench connections of both = exit %d\n%s", code, p.said())
 	}
 	for name, product := range map[string]string{"run-broker.json": "broker", "run-kafka-4.4.0.json": "kafka:4.4.0"} {
 		if b := readBench(t, filepath.Join(folder, name)); b.Target.Product != product || len(b.Steps) != 1 || b.Steps[0].Connections != 50 {
@@ -92,15 +94,10 @@ func TestABenchLaysKafkaBesideTheBroker(t *testing.T) {
 func TestABenchThatIsInterruptedRemovesItsLab(t *testing.T) {
 	needRoot(t)
 	p := start(t, "bench", "connections", "--target", "broker", "--max", "2000", "--rate", "5", "--warm-up", "0", "--settle", "0")
-	for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(p.log.String(), "connecting:"); {
-		if time.Now().After(deadline) {
-			t.Fatalf("the bench has not begun:\n%s", p.log.String())
-		}
-		<-time.After(50 * time.Millisecond)
-	}
+	kit.Eventually(t, "the bench begins", func() bool { return strings.Contains(p.log.String(), "connecting:") })
 	p.stop(t, syscall.SIGINT)
 	if code := p.cmd.ProcessState.ExitCode(); code != 1 {
-		t.Errorf("an interrupted bench = exit %d, want 1\n%s", code, p.log.String())
+		t.Errorf("an interrupted bench = exit %d, want 1\n%s", code, p.said())
 	}
 	noLab(t, p.cmd.Process.Pid)
 }

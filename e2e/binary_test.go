@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // binary is the path of the brokerlab under test.
@@ -44,7 +45,7 @@ type result struct {
 func run(t *testing.T, stdin, name string, args ...string) result {
 	t.Helper()
 	// Not the test's context: clean-ups run commands, too, and then it has ended.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 90*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), kit.Patience)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -84,14 +85,14 @@ func mustRun(t *testing.T, stdin, name string, args ...string) string {
 // process is a command that goes on while the test does.
 type process struct {
 	cmd  *exec.Cmd
-	log  *lockedBuffer
+	log  *kit.Log
 	done chan struct{}
 }
 
 // start starts the binary under test and stops it with the test.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(path(t), args...), log: &lockedBuffer{}, done: make(chan struct{})}
+	p := &process{cmd: exec.Command(path(t), args...), log: &kit.Log{}, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("start brokerlab %s: %v", args[0], err)
@@ -103,11 +104,14 @@ func start(t *testing.T, args ...string) *process {
 	t.Cleanup(func() {
 		p.stop(t, syscall.SIGTERM)
 		if t.Failed() {
-			t.Logf("brokerlab %s said:\n%s", strings.Join(args, " "), p.log.String())
+			t.Logf("the last that brokerlab %s said:\n%s", args[0], p.said())
 		}
 	})
 	return p
 }
+
+// said is the last that p said.
+func (p *process) said() string { return kit.Last(p.log.String(), kit.Told) }
 
 // stop sends sig and waits for the end.
 func (p *process) stop(t *testing.T, sig syscall.Signal) {
@@ -122,40 +126,10 @@ func (p *process) stop(t *testing.T, sig syscall.Signal) {
 	}
 	select {
 	case <-p.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		_ = p.cmd.Process.Kill()
-		t.Errorf("brokerlab did not end within 20 s of %v", sig)
+		t.Errorf("brokerlab did not end within two minutes of %v", sig)
 	}
-}
-
-// eventually polls until ok says so.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for tick := time.NewTicker(20 * time.Millisecond); ; <-tick.C {
-		if ok() {
-			tick.Stop()
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 30 s", what)
-		}
-	}
-}
-
-// freePorts returns n ports of the loopback interface that nobody listens on. All are held until all are found, so that
-// they differ.
-func freePorts(t *testing.T, n int) []int {
-	t.Helper()
-	if n == 0 {
-		return nil
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("find a free port: %v", err)
-	}
-	defer l.Close()
-	return append(freePorts(t, n-1), l.Addr().(*net.TCPAddr).Port)
 }
 
 // writeFile writes text to name in dir and returns the path.
@@ -182,22 +156,4 @@ func needRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: it makes network namespaces")
 	}
-}
-
-// lockedBuffer is a buffer that a running process writes and the test reads.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

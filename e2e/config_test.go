@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 func itoa(port uint16) string { return strconv.Itoa(int(port)) }
@@ -39,7 +41,7 @@ func TestAnUnknownKeyIsAWarningThatSuggestsTheNearest(t *testing.T) {
 }
 
 func TestARealKRaftConfigStarts(t *testing.T) {
-	port := strconv.Itoa(freePorts(t, 1)[0])
+	port := strconv.Itoa(kit.FreePort())
 	dir := t.TempDir()
 	properties := writeFile(t, dir, "server.properties", strings.Join([]string{
 		"process.roles=broker,controller",
@@ -66,7 +68,7 @@ func TestARealKRaftConfigStarts(t *testing.T) {
 		"log.retention.check.interval.ms=300000",
 	}, "\n"))
 	start(t, "broker", "--config", properties)
-	eventually(t, "the broker lists its connections", func() bool {
+	kit.Eventually(t, "the broker lists its connections", func() bool {
 		return brokerlab(t, "connections", "list", "--bootstrap-server", "127.0.0.1:"+port).code == 0
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // hold runs a client until the test ends.
@@ -59,7 +61,7 @@ func TestTheScriptsLinkTakesTheKIPsCommandLine(t *testing.T) {
 }
 
 func TestAnUnreachableBrokerIsAClearError(t *testing.T) {
-	r := brokerlab(t, "connections", "list", "--bootstrap-server", "127.0.0.1:"+itoa(uint16(freePorts(t, 1)[0])))
+	r := brokerlab(t, "connections", "list", "--bootstrap-server", "127.0.0.1:"+itoa(uint16(kit.FreePort())))
 	if r.code != 1 || !strings.Contains(r.stderr, "127.0.0.1") || r.stdout != "" {
 		t.Errorf("exit %d, stdout %q, stderr %q; want 1, nothing, and the address", r.code, r.stdout, r.stderr)
 	}

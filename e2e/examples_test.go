@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // examples are the files of examples/, each with what its commands print.
@@ -76,7 +78,7 @@ func TestTheCommandsOfTheExamplesWork(t *testing.T) {
 			shell.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 			out, err := shell.CombinedOutput()
 			if err != nil {
-				t.Fatalf("%v\n%s", err, out)
+				t.Fatalf("%v; the last of it:\n%s", err, kit.Last(string(out), kit.Told))
 			}
 			for _, w := range want {
 				if !strings.Contains(string(out), w) {

@@ -8,7 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // A guide's commands are its ```sh blocks. They run in order, in one shell, in the root of the tree, with the binary
@@ -50,14 +51,14 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) { //nolint:tparallel // beside
 			if script.Len() == 0 {
 				t.Fatal("no commands")
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*kit.Patience)
 			defer cancel()
 			commands := refused.ReplaceAllString(script.String(), "if $1; then exit 1; fi")
 			shell := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", commands)
 			shell.Dir = ".."
 			shell.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 			if out, err := shell.CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
+				t.Errorf("%v; the last of it:\n%s", err, kit.Last(string(out), kit.Told))
 			}
 		})
 	}

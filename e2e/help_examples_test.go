@@ -9,7 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // notPasted lists the commands whose examples need more than a broker and a shell, and what.
@@ -73,12 +74,12 @@ func section(help, name string) string {
 
 func pasteExamples(t *testing.T, bin, name, examples string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), kit.Patience)
 	defer cancel()
 	shell := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", examples)
 	shell.Dir = ".."
 	shell.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 	if out, err := shell.CombinedOutput(); err != nil {
-		t.Errorf("examples of %s: %v\n%s", name, err, out)
+		t.Errorf("examples of %s: %v\n%s", name, err, kit.Last(string(out), kit.Told))
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 func TestKcatProducesAndConsumesOverEveryProtocol(t *testing.T) {
@@ -64,11 +66,11 @@ func TestAWrongPasswordIsRefused(t *testing.T) {
 func TestACertificateIsThePrincipal(t *testing.T) {
 	needKcat(t)
 	b := startBroker(t)
-	consumer := b.kcat("SSL", "-C", "-t", "held", "-X", "ssl.certificate.location="+b.pki.client, "-X", "ssl.key.location="+b.pki.clientKey,
+	consumer := b.kcat("SSL", "-C", "-t", "held", "-X", "ssl.certificate.location="+b.pki.Client, "-X", "ssl.key.location="+b.pki.ClientKey,
 		"-X", "client.id=carols-kcat", "-X", "allow.auto.create.topics=true")
 	mustRun(t, "x\n", "kcat", b.kcat("PLAINTEXT", "-P", "-t", "held")...)
 	hold(t, "kcat", consumer...)
-	eventually(t, "carol's connection is listed with kcat's software name", func() bool {
+	kit.Eventually(t, "carol's connection is listed with kcat's software name", func() bool {
 		r := brokerlab(t, "connections", "list", "--bootstrap-server", b.address("PLAINTEXT"), "--format", "json")
 		return r.code == 0 && strings.Contains(r.stdout, "User:CN=carol,O=e2e") && strings.Contains(r.stdout, "librdkafka")
 	})

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // consoleProducer stands in for Kafka's script where it is not installed: it takes the same options, and sends through kcat
@@ -20,7 +22,7 @@ exec kcat -F "${4%.properties}.kcat" -P -t "$6"
 func TestThePrintedCommandsProduceAndConsume(t *testing.T) {
 	needRoot(t)
 	needKcat(t)
-	port := freePorts(t, 1)[0]
+	port := kit.FreePort()
 	file := writeFile(t, t.TempDir(), "paste.yaml", `
 name: e2e-paste
 nodes:

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // What a broker in use serves under /metrics is what docs/metrics.md says: name, type and labels.
@@ -17,7 +19,7 @@ func TestEachSeriesOfALiveBrokerIsOnThePageOfMetrics(t *testing.T) {
 	needKcat(t)
 	b := startBroker(t)
 	b.stop(t, syscall.SIGTERM)
-	port := strconv.Itoa(freePorts(t, 1)[0])
+	port := strconv.Itoa(kit.FreePort())
 	b.process = start(t, "broker", "--config", b.dir+"/server.properties", "-o", "metrics.listener=127.0.0.1:"+port,
 		"-o", "authorizer.class.name=brokerlab", "-o", "allow.everyone.if.no.acl.found=true", "-o", "client.config.policy.class.name=log")
 	b.wait(t)

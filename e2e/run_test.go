@@ -50,7 +50,7 @@ func TestApacheKafkaKeepsThePromisesThatItCan(t *testing.T) {
 	p := finish(t, "run", "--target", "kafka", "--label-filter", "kafka || configpush", "--scale", "0.1", "--report-dir", folder)
 	said := strings.Join(strings.Fields(p.log.String()), " ")
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
-		t.Fatalf("run --target kafka = exit %d, want 0\n%s", code, p.log.String())
+		t.Fatalf("run --target kafka = exit %d, want 0\n%s", code, p.said())
 	}
 	text, err := os.ReadFile(filepath.Join(folder, "report.json"))
 	if err != nil {

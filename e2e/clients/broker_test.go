@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -22,6 +21,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // families are the address families, by the names that the page has for them.
@@ -93,7 +94,7 @@ type broker struct {
 	http  string // host:port of its metrics
 
 	cmd  *exec.Cmd
-	log  *lockedBuffer
+	log  *kit.Log
 	done chan struct{}
 }
 
@@ -105,7 +106,7 @@ const (
 // startBroker starts a broker, with more lines in its properties, and waits until it answers.
 func startBroker(t *testing.T, w *workshop, more ...string) *broker {
 	t.Helper()
-	b := &broker{t: t, w: w, dir: t.TempDir(), port: map[string]int{}, log: &lockedBuffer{}}
+	b := &broker{t: t, w: w, dir: t.TempDir(), port: map[string]int{}, log: &kit.Log{}}
 	listeners, mapping := []string{}, []string{"ADMIN:SASL_PLAINTEXT", "OTHER:PLAINTEXT"}
 	names := map[string]string{"ADMIN": "127.0.0.1", "OTHER": "127.0.0.1"}
 	for _, p := range pairs() {
@@ -114,7 +115,7 @@ func startBroker(t *testing.T, w *workshop, more ...string) *broker {
 	}
 	sasl := []string{}
 	for name, host := range names {
-		b.port[name] = freePort(t)
+		b.port[name] = kit.FreePort()
 		listeners = append(listeners, name+"://"+net.JoinHostPort(host, strconv.Itoa(b.port[name])))
 		prefix := "listener.name." + strings.ToLower(name) + "."
 		if name == "ADMIN" || strings.HasPrefix(name, "SASL") {
@@ -125,10 +126,10 @@ func startBroker(t *testing.T, w *workshop, more ...string) *broker {
 			}
 		}
 	}
-	b.http = net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))
+	b.http = net.JoinHostPort("127.0.0.1", strconv.Itoa(kit.FreePort()))
 	var others []string
 	if *kafka {
-		controller := "127.0.0.1:" + strconv.Itoa(freePort(t))
+		controller := "127.0.0.1:" + strconv.Itoa(kit.FreePort())
 		others = append(kafkaOnly(), "controller.quorum.bootstrap.servers="+controller)
 		listeners = append(listeners, "CONTROLLER://"+controller)
 		mapping = append(mapping, "CONTROLLER:SASL_PLAINTEXT")
@@ -139,8 +140,8 @@ func startBroker(t *testing.T, w *workshop, more ...string) *broker {
 		"listener.security.protocol.map=" + strings.Join(mapping, ","),
 		"inter.broker.listener.name=ADMIN",
 		"log.dirs=" + b.dir + "/data",
-		"ssl.keystore.type=PEM", "ssl.keystore.location=" + w.pki.server,
-		"ssl.truststore.type=PEM", "ssl.truststore.location=" + w.pki.ca,
+		"ssl.keystore.type=PEM", "ssl.keystore.location=" + w.pki.Server,
+		"ssl.truststore.type=PEM", "ssl.truststore.location=" + w.pki.CA,
 		"ssl.client.auth=requested",
 		"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
 		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -160,7 +161,7 @@ func startBroker(t *testing.T, w *workshop, more ...string) *broker {
 	t.Cleanup(func() {
 		b.stop(syscall.SIGTERM)
 		if t.Failed() {
-			t.Logf("the broker said:\n%s", lastLines(b.log.String(), 30))
+			t.Logf("the last that the broker said:\n%s", kit.Last(b.log.String(), kit.Told))
 		}
 	})
 	b.admin = b.operator()
@@ -196,7 +197,7 @@ func (b *broker) operator() *kadm.Client {
 
 // ctx is for what a broker is asked for: it fails where a quiet broker would be long done.
 func (b *broker) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.t.Context()), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.t.Context()), kit.Patience)
 	b.t.Cleanup(cancel)
 	return ctx
 }
@@ -207,7 +208,7 @@ func (b *broker) start() {
 	command := []string{b.w.broker, "broker", "--config", b.dir + "/server.properties"}
 	if *kafka {
 		command = kafkaCommand(b.t, "kafka.Kafka", b.dir+"/server.properties")
-		b.log = &lockedBuffer{}
+		b.log = &kit.Log{}
 	}
 	b.cmd, b.done = exec.Command(command[0], command[1:]...), make(chan struct{})
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
@@ -218,10 +219,10 @@ func (b *broker) start() {
 		_ = cmd.Wait()
 		close(done)
 	}(b.cmd, b.done)
-	served := within(5*time.Minute, func() bool {
+	served := kit.Within(kit.Patience, func() bool {
 		select {
 		case <-b.done:
-			b.t.Fatalf("the broker ended: %s", lastLines(b.log.String(), 10))
+			b.t.Fatalf("the broker ended: %s", kit.Last(b.log.String(), 10))
 		default:
 		}
 		if *kafka {
@@ -231,7 +232,7 @@ func (b *broker) start() {
 		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
 	})
 	if !served {
-		b.t.Fatalf("the broker does not serve: %s", lastLines(b.log.String(), 10))
+		b.t.Fatalf("the broker does not serve: %s", kit.Last(b.log.String(), 10))
 	}
 }
 
@@ -243,9 +244,9 @@ func (b *broker) stop(sig syscall.Signal) {
 	}
 	select {
 	case <-b.done:
-	case <-time.After(60 * time.Second):
+	case <-time.After(2 * time.Minute):
 		_ = b.cmd.Process.Kill()
-		b.t.Errorf("the broker did not end within 60 s of %v", sig)
+		b.t.Errorf("the broker did not end within two minutes of %v", sig)
 	}
 }
 
@@ -256,11 +257,11 @@ func (b *broker) request(p pair, op, topic string) request {
 		Group: "g-" + topic, TxID: "tx-" + topic, Count: 5, TimeoutMS: 60_000, ClientID: "c-" + topic, PauseMS: 100,
 	}
 	if strings.HasSuffix(p.protocol, "SSL") {
-		r.CA = b.w.pki.ca
+		r.CA = b.w.pki.CA
 		r.Size = 20_000 // more than a record of TLS holds
 	}
 	if p.String() == "SSL/IPv4" {
-		r.Cert, r.Key = b.w.pki.client, b.w.pki.clientKey
+		r.Cert, r.Key = b.w.pki.Client, b.w.pki.ClientKey
 	}
 	if strings.HasPrefix(p.protocol, "SASL") {
 		r.Mechanism, r.User, r.Password = p.mechanism(), "alice", password
@@ -359,64 +360,14 @@ func (b *broker) software(p pair) string {
 	return ""
 }
 
-// nextPort is where the search for a port goes on. It lies below the range from which the kernel takes ports of its own choice,
-// so that a broker finds its port free when it starts again.
-var nextPort atomic.Int32
-
-// freePort returns a port of the loopback interface that nobody listens on, in either family.
-func freePort(t *testing.T) int {
-	t.Helper()
-	nextPort.CompareAndSwap(0, int32(os.Getpid()%9000))
-	for range 9000 {
-		port := 21000 + int(nextPort.Add(1))%9000
-		if free("127.0.0.1", port) && (!hasIPv6() || free("::1", port)) {
-			return port
-		}
-	}
-	t.Fatal("there is no free port from 21000 to 30000")
-	return 0
-}
-
-func free(host string, port int) bool {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-	return err == nil && l.Close() == nil
-}
-
 // counted waits until a metric says so. What cannot be counted, as in Apache Kafka, is given a second.
 func (b *broker) counted(what string, ok func() bool) {
 	b.t.Helper()
 	if *kafka {
-		within(time.Second, func() bool { return false })
+		kit.Within(time.Second, func() bool { return false })
 		return
 	}
-	eventually(b.t, what, ok)
-}
-
-// eventually polls until ok says so.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	if !within(2*time.Minute, ok) {
-		t.Fatalf("%s: not within two minutes", what)
-	}
-}
-
-// within polls until ok says so or the time is over, and returns whether it said so.
-func within(limit time.Duration, ok func() bool) bool {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(limit); ; <-tick.C {
-		if ok() {
-			return true
-		}
-		if time.Now().After(deadline) {
-			return false
-		}
-	}
-}
-
-func lastLines(text string, n int) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+	kit.Eventually(b.t, what, ok)
 }
 
 // brokerBinary returns the path of the broker under test, built into dir where nobody says which.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // unavailableError says why a client cannot be had on this machine. Its tests are skipped with it.
@@ -30,7 +32,7 @@ type workshop struct {
 
 	// broker is the path of the brokerlab under test, pki what its brokers and clients trust each other by.
 	broker string
-	pki    pki
+	pki    kit.PKI
 
 	goOnce sync.Once
 	goErr  error

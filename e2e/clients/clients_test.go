@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 var (
@@ -21,7 +23,7 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	side := "6" // most of the time is spent waiting for what clients do next
+	side := "8" // most of the time is spent waiting for what clients do next
 	if *kafka {
 		side = "2" // a virtual machine for each broker
 	}
@@ -63,7 +65,7 @@ func newWorkshop(t *testing.T) *workshop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := newPKI(dir)
+	made, err := kit.NewPKI(dir, "clients")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +118,7 @@ func TestEveryClientDoesWhatThePageSays(t *testing.T) {
 				for _, p := range works {
 					b.tryPair(t, c, known, got, program, p)
 				}
-				b.tryRefusals(t, got, program)
+				b.tryRefusals(t, known, got, program)
 				if !*update {
 					got.compareCells(t, known, works)
 				}
@@ -125,7 +127,7 @@ func TestEveryClientDoesWhatThePageSays(t *testing.T) {
 				t.Parallel()
 				idle(t, w, got, command, primary())
 				if !*update {
-					got.compareTroubles(t, known, primary())
+					got.compareTroubles(t, known, primary(), "idle")
 				}
 			})
 			for _, p := range survives {
@@ -134,9 +136,10 @@ func TestEveryClientDoesWhatThePageSays(t *testing.T) {
 						t.Skip("it does not connect this way, says the page")
 					}
 					t.Parallel()
-					survive(t, w, got, command, p)
+					survive(t, w, known, got, command, p)
 					if !*update {
-						got.compareTroubles(t, known, p)
+						got.compareTroubles(t, known, p, "slot", "reauth", "evicted", "restart", "eof")
+						got.compareSoftware(t, known)
 					}
 				})
 			}

@@ -13,7 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // library is a client whose program knows more operations than the contract asks for: manage, member, and codecs.
@@ -85,7 +86,9 @@ func TestAdminCallsOfLibrariesAreAnsweredAsByKafka(t *testing.T) {
 			}
 			p := start(t, l.program(t, w), r)
 			_ = p.stdin.Close()
-			<-p.done
+			if !kit.Within(3*kit.Patience, p.ended) {
+				t.Fatalf("the program has not ended; it came to %d lines; stderr: %s", len(p.seen()), kit.Last(p.stderr.String(), 5))
+			}
 			got := map[string]json.RawMessage{}
 			var steps []string
 			for _, answer := range p.seen() {
@@ -118,7 +121,7 @@ func TestAdminCallsOfLibrariesAreAnsweredAsByKafka(t *testing.T) {
 				delete(want, step)
 			}
 			for step := range want {
-				t.Errorf("%s: the program never came to it; stderr: %s", step, lastLines(p.stderr.String(), 5))
+				t.Errorf("%s: the program never came to it; stderr: %s", step, kit.Last(p.stderr.String(), 5))
 			}
 		})
 	}
@@ -301,12 +304,12 @@ func (m member) has() []int {
 
 func (m member) wait(t *testing.T, what string, ok func(has []int) bool) {
 	t.Helper()
-	if !within(2*time.Minute, func() bool { return ok(m.has()) }) {
+	if !kit.Within(kit.Patience, func() bool { return ok(m.has()) }) {
 		var said []string
 		for _, l := range m.seen() {
 			said = append(said, l.raw)
 		}
-		t.Fatalf("%s: not within two minutes; it told %s; stderr: %s", what, strings.Join(said, " "), lastLines(m.stderr.String(), 5))
+		t.Fatalf("%s: not within %v; it told %s; stderr: %s", what, kit.Patience, strings.Join(said, " "), kit.Last(m.stderr.String(), 5))
 	}
 }
 

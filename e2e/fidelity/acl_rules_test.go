@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // theAuthority is the pair of the cases about rules: each begins and ends without any, so it is not for cases of other things.
@@ -125,9 +127,9 @@ func (p *peer) settle(t *testing.T) {
 		return len(p.describeRules(t, func(req *kmsg.DescribeACLsRequest) { req.Principal = &mark.Principal }))
 	}
 	p.createRules(t, 3, mark)
-	eventually(t, "a rule is in force", func() bool { return seen() == 1 })
+	kit.Eventually(t, "a rule is in force", func() bool { return seen() == 1 })
 	p.deleteRules(t, func(filter *kmsg.DeleteACLsRequestFilter) { filter.Principal = &mark.Principal })
-	eventually(t, "a rule is in force no more", func() bool { return seen() == 0 })
+	kit.Eventually(t, "a rule is in force no more", func() bool { return seen() == 0 })
 }
 
 // everyRule is a filter that finds all rules.

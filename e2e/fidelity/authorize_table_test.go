@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // requestsFile has lines "API version {fields as kmsg names them}", each with lines of rules under it, indented, by which its
@@ -379,7 +381,7 @@ func (p *peer) coordinators(t *testing.T) {
 	for kind := range int8(3) {
 		req := kmsg.NewPtrFindCoordinatorRequest()
 		req.Version, req.CoordinatorType, req.CoordinatorKeys = 6, kind, []string{"g1:AAAAAAAAAAAAAAAAAAAAAA:0"}
-		eventually(t, "there is a coordinator", func() bool {
+		kit.Eventually(t, "there is a coordinator", func() bool {
 			return p.root(t, req).(*kmsg.FindCoordinatorResponse).Coordinators[0].ErrorCode == 0
 		})
 	}
@@ -398,7 +400,7 @@ func (p *peer) commitOffsets(t *testing.T) {
 			topic.Topic, topic.Partitions = name, append(topic.Partitions, partition)
 			req.Topics = append(req.Topics, topic)
 		}
-		eventually(t, group+" has offsets", func() bool {
+		kit.Eventually(t, group+" has offsets", func() bool {
 			return p.root(t, req).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode == 0
 		})
 	}
@@ -411,7 +413,7 @@ func (p *peer) beginTransactions(t *testing.T) {
 		begin := kmsg.NewPtrInitProducerIDRequest()
 		begin.Version, begin.TransactionalID, begin.TransactionTimeoutMillis, begin.ProducerID, begin.ProducerEpoch = 4, &id, 600_000, -1, -1
 		var made *kmsg.InitProducerIDResponse
-		eventually(t, id+" has a producer", func() bool {
+		kit.Eventually(t, id+" has a producer", func() bool {
 			made = p.root(t, begin).(*kmsg.InitProducerIDResponse)
 			return made.ErrorCode == 0
 		})
@@ -422,7 +424,7 @@ func (p *peer) beginTransactions(t *testing.T) {
 			topic.Topic, topic.Partitions = name, []int32{0}
 			add.Topics = append(add.Topics, topic)
 		}
-		eventually(t, id+" is begun", func() bool {
+		kit.Eventually(t, id+" is begun", func() bool {
 			return p.root(t, add).(*kmsg.AddPartitionsToTxnResponse).Topics[0].Partitions[0].ErrorCode == 0
 		})
 	}

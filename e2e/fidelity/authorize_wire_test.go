@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // wireTopics and wireGroups are names that begin with each other.
@@ -154,7 +156,7 @@ func TestProducersAreAuthorizedByAnyTopicAlike(t *testing.T) {
 	}
 	if err := b.each(func(p *peer) error {
 		p.putRules(t, rules...)
-		eventually(t, "there are ids for producers", func() bool { return producerID(t, p.dial(t, "SASL_PLAINTEXT", how{}), 5).ErrorCode == 0 })
+		kit.Eventually(t, "there are ids for producers", func() bool { return producerID(t, p.dial(t, "SASL_PLAINTEXT", how{}), 5).ErrorCode == 0 })
 		return nil
 	}); err != nil {
 		t.Fatal(err)

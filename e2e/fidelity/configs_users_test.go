@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // part is one type and name of an entity that quotas are for; a nil name is the default.
@@ -112,7 +114,7 @@ func TestClientQuotasAreKeptAlike(t *testing.T) {
 	b.compare(t, "quotas/put", func(t *testing.T, p *peer) any { return sortedIn(p.seenByRoot(t, put), "Entries") })
 	seen := func(n int) {
 		for _, p := range b.peers() {
-			eventually(t, fmt.Sprintf("%s has %d quotas", p.name, n), func() bool {
+			kit.Eventually(t, fmt.Sprintf("%s has %d quotas", p.name, n), func() bool {
 				resp, _ := p.root(t, quotasOf(false)).(*kmsg.DescribeClientQuotasResponse)
 				return len(resp.Entries) == n
 			})
@@ -186,7 +188,7 @@ func TestUsersOfSCRAMAreKeptAlike(t *testing.T) {
 	}
 	known := func(user string, n int) {
 		for _, p := range b.peers() {
-			eventually(t, fmt.Sprintf("%s has %d credentials of %s", p.name, n, user), func() bool {
+			kit.Eventually(t, fmt.Sprintf("%s has %d credentials of %s", p.name, n, user), func() bool {
 				resp, _ := p.root(t, describe(user)).(*kmsg.DescribeUserSCRAMCredentialsResponse)
 				return len(resp.Results) == 1 && len(resp.Results[0].CredentialInfos) == n
 			})

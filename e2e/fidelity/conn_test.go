@@ -6,11 +6,13 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +23,8 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // how a client connects. The zero value goes as far as its listener's protocol asks: TLS, and SASL as root.
@@ -72,7 +76,7 @@ func (p *peer) connect(ctx context.Context, listener string, as how) (*conn, err
 	}
 	if strings.HasSuffix(protocol, "SSL") {
 		host, _, _ := net.SplitHostPort(p.address(listener))
-		config, err := p.pki.tls(host, as.carol)
+		config, err := p.tls(host, as.carol)
 		if err != nil {
 			c.close()
 			return nil, err
@@ -91,6 +95,24 @@ func (p *peer) connect(ctx context.Context, listener string, as how) (*conn, err
 		}
 	}
 	return c, nil
+}
+
+// tls is the TLS of a client that trusts the authority, and shows carol's certificate where it is to.
+func (p *peer) tls(host string, carol bool) (*tls.Config, error) {
+	ca, err := os.ReadFile(p.pki.CA)
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: host}
+	config.RootCAs.AppendCertsFromPEM(ca)
+	if carol {
+		pair, err := tls.LoadX509KeyPair(p.pki.Client, p.pki.ClientKey)
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
 }
 
 // login authenticates as a client would.
@@ -322,7 +344,7 @@ func (p *peer) scram(t *testing.T, users ...string) {
 		}
 	}
 	for _, user := range users { // Kafka's broker learns of them after its controller
-		eventually(t, user+" can log in", func() bool {
+		kit.Eventually(t, user+" can log in", func() bool {
 			c, err := p.connect(t.Context(), "SASL_PLAINTEXT", how{user: user, mechanism: "SCRAM-SHA-512"})
 			if err == nil {
 				c.close()
@@ -354,7 +376,7 @@ func (p *peer) makeTopics(t *testing.T, n int32, names ...string) {
 		topic.Topic = new(name)
 		ask.Topics = append(ask.Topics, topic)
 	}
-	eventually(t, "the topics are there", func() bool {
+	kit.Eventually(t, "the topics are there", func() bool {
 		for _, topic := range p.root(t, ask).(*kmsg.MetadataResponse).Topics {
 			if topic.ErrorCode != 0 || len(topic.Partitions) != int(n) {
 				return false

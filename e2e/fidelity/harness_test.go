@@ -113,7 +113,7 @@ func (b *both) stop(t *testing.T) {
 	}
 	if t.Failed() {
 		for _, p := range b.peers() {
-			t.Logf("the end of what %s said:\n%s", p.name, p.tail(40))
+			t.Logf("the end of what %s said:\n%s", p.name, p.tail())
 		}
 	}
 }
@@ -166,21 +166,6 @@ func TestMain(m *testing.M) {
 	fmt.Fprintf(os.Stderr, "fidelity: brokerlab and Kafka %s: %d cases, %d fields compared, %d differ and are listed, %d s\n",
 		kafkaVersion, theList.cases.Load(), theList.fields.Load(), theList.listed.Load(), int(time.Since(begun).Seconds()))
 	os.Exit(code)
-}
-
-// eventually polls until ok says so, for a minute.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for tick := time.NewTicker(20 * time.Millisecond); ; <-tick.C {
-		if ok() {
-			tick.Stop()
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within a minute", what)
-		}
-	}
 }
 
 // ordered are the keys of a map, in order.

@@ -160,7 +160,7 @@ func (g *ground) comeTo(name, listener, address, source string) *guest {
 	one := &guest{name: name, tcp: tcp, stream: tcp, came: time.Now()}
 	if strings.HasSuffix(g.p.protocol(listener), "SSL") {
 		host, _, _ := net.SplitHostPort(g.p.address(listener))
-		config, err := g.p.pki.tls(host, false)
+		config, err := g.p.tls(host, false)
 		if err != nil {
 			g.t.Fatal(err)
 		}

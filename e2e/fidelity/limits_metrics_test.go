@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // measured is the property with which ours shows its metrics; Kafka's are read from its JVM.
@@ -83,7 +85,7 @@ type reader struct {
 // newReader starts a reader of the JVM that is process pid.
 func newReader(pid int) (*reader, error) {
 	cmd := exec.Command("java", append(javaOptions(), "testdata/Beans.java", strconv.Itoa(pid))...)
-	var said lockedBuffer
+	var said kit.Log
 	cmd.Stderr = &said
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -1,11 +1,9 @@
 package fidelity
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -20,6 +18,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 const (
@@ -34,17 +34,17 @@ const plainUsers = 1000
 
 // peer is one of the two brokers. Its methods are for one goroutine at a time, but dial, request and what they use are for any.
 type peer struct {
-	name string // "ours" or "kafka"
-	dir  string // its folder: data, server.properties
-	pki  pki    // who signs, and what carol shows
-	pid  int    // of its process, while it runs
+	name string  // "ours" or "kafka"
+	dir  string  // its folder: data, server.properties
+	pki  kit.PKI // who signs, and what carol shows
+	pid  int     // of its process, while it runs
 
 	properties map[string]string // what it runs with, by key
 	order      []string          // their keys, as first given
 	ports      map[string]int    // by listener's name; kept over restarts
 	process    *exec.Cmd
 	ended      chan struct{}
-	said       *lockedBuffer
+	said       *kit.Log
 
 	mu       sync.Mutex
 	topics   map[[16]byte]string // by id, for [peer.view]
@@ -69,8 +69,8 @@ func (p *peer) defaults() []string {
 		"listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0,SASL_SSL://127.0.0.1:0",
 		"inter.broker.listener.name=SASL_PLAINTEXT",
 		"log.dirs=" + filepath.Join(p.dir, "data"),
-		"ssl.keystore.type=PEM", "ssl.keystore.location=" + p.pki.server,
-		"ssl.truststore.type=PEM", "ssl.truststore.location=" + p.pki.ca,
+		"ssl.keystore.type=PEM", "ssl.keystore.location=" + p.pki.Server,
+		"ssl.truststore.type=PEM", "ssl.truststore.location=" + p.pki.CA,
 		"ssl.client.auth=requested",
 		"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
 		"listener.name.sasl_plaintext.plain.sasl.jaas.config=" + plain,
@@ -108,19 +108,19 @@ func (p *peer) kafkaOnly() []string {
 
 func newPeer(name, dir string) *peer {
 	return &peer{
-		name: name, dir: filepath.Join(dir, name), ports: map[string]int{}, said: &lockedBuffer{},
+		name: name, dir: filepath.Join(dir, name), ports: map[string]int{}, said: &kit.Log{},
 		topics: map[[16]byte]string{}, sessions: map[string]*conn{},
 	}
 }
 
 // start starts the peer's process with its properties and waits until it serves.
 func (p *peer) start(properties []string) error {
-	if p.pki == (pki{}) {
+	if p.pki == (kit.PKI{}) {
 		if err := os.MkdirAll(p.dir, 0o700); err != nil {
 			return err
 		}
 		var err error
-		if p.pki, err = newPKI(p.dir); err != nil {
+		if p.pki, err = kit.NewPKI(p.dir, "fidelity"); err != nil {
 			return err
 		}
 	}
@@ -301,14 +301,14 @@ func (p *peer) wait() error {
 	for tick := time.NewTicker(50 * time.Millisecond); time.Now().Before(deadline); <-tick.C {
 		select {
 		case <-p.ended:
-			return fmt.Errorf("it ended at once:\n%s", p.tail(40))
+			return fmt.Errorf("it ended at once:\n%s", p.tail())
 		default:
 		}
 		if last = p.serves(); last == nil {
 			return nil
 		}
 	}
-	return fmt.Errorf("not there within %v: %w\n%s", patience, last, p.tail(40))
+	return fmt.Errorf("not there within %v: %w\n%s", patience, last, p.tail())
 }
 
 // serves asks for metadata over the inter-broker listener, or the first there is; as root where it asks for a password.
@@ -362,10 +362,8 @@ func (p *peer) stop() error {
 // log is what the process has said so far, of all its starts.
 func (p *peer) log() string { return p.said.String() }
 
-func (p *peer) tail(n int) string {
-	lines := strings.Split(strings.TrimSpace(p.log()), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
-}
+// tail is the last that the process has said.
+func (p *peer) tail() string { return kit.Last(p.log(), kit.Told) }
 
 // address is where a listener is, by its name: that of its protocol where nobody said otherwise.
 func (p *peer) address(listener string) string {
@@ -394,46 +392,13 @@ func (p *peer) protocol(listener string) string {
 	return listener
 }
 
-// port is the port of a name: the same one whenever it is asked for. It is outside the range from which the kernel takes the
-// ports of clients, and nobody listened on it.
+// port is the port of a name: the same one whenever it is asked for, on which nobody listened before.
 func (p *peer) port(name string) int {
 	if port, ok := p.ports[name]; ok {
 		return port
 	}
-	portLock.Lock()
-	defer portLock.Unlock()
-	for {
-		if nextPort == 0 || nextPort > lastPort {
-			nextPort = firstPort + rand.IntN(lastPort-firstPort)
-		}
-		port := nextPort
-		nextPort++
-		if free(port) {
-			p.ports[name] = port
-			return port
-		}
-	}
-}
-
-const (
-	firstPort = 20400
-	lastPort  = 20999
-)
-
-var (
-	portLock sync.Mutex
-	nextPort int
-)
-
-func free(port int) bool {
-	for _, host := range []string{"127.0.0.1", ""} {
-		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-		if err != nil {
-			return false
-		}
-		_ = l.Close()
-	}
-	return true
+	p.ports[name] = kit.FreePort()
+	return p.ports[name]
 }
 
 // theKafka is the folder of Kafka's release, with libs/*.jar in it.
@@ -496,21 +461,3 @@ var (
 		return path, nil
 	})
 )
-
-// lockedBuffer is a buffer that a running process writes and a test reads.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}

@@ -95,7 +95,7 @@ class Job:
     @property
     def session_ms(self):
         """How long a group keeps a member that says nothing: a static one is to come back in that time."""
-        return 45000 if self.instance_id else 10000
+        return 120000 if self.instance_id else 10000
 
     def record(self, i, aborted=False):
         """Returns key, value and headers of record i, so that a consumer of another language can tell what it reads."""
