@@ -30,6 +30,7 @@ type program struct {
 func kindOf(name string) (kind, error) {
 	kinds := map[string]kind{
 		topology.Broker: brokerKind{},
+		topology.Engine: engineKind{},
 		topology.Kafka:  kafkaKind{},
 		topology.Exec:   execKind{},
 	}

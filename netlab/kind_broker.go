@@ -33,6 +33,7 @@ func (brokerKind) prepare(h home, s *state, n *topology.Node, kernel string) err
 	if kernel != "" {
 		config["kernel.accounting"] = "lab:" + kernel
 	}
+	maps.Copy(config, h.engineConfig(s.Lab, n))
 	maps.Copy(config, n.Config)
 	complete(config, n, allListeners(n))
 	return h.writeServerProperties(s.Lab, n, config)

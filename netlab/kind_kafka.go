@@ -141,23 +141,17 @@ func scramUsers(lab *topology.Lab) ([]string, error) {
 	return args, nil
 }
 
-// cluster is the nodes of one quorum.
+// cluster is the nodes of one quorum, and the brokers of ours before them.
 type cluster struct {
 	lab   string
 	name  string
 	nodes []*topology.Node
+	faces []*topology.Node
 }
 
 // labCluster is the cluster that n belongs to.
 func labCluster(lab *topology.Lab, n *topology.Node) cluster {
-	c := cluster{lab: lab.Name, name: n.ClusterName()}
-	for i := range lab.Nodes {
-		one := &lab.Nodes[i]
-		if one.ClusterName() == n.ClusterName() {
-			c.nodes = append(c.nodes, one)
-		}
-	}
-	return c
+	return cluster{lab: lab.Name, name: n.ClusterName(), nodes: lab.With(n, topology.Kafka), faces: lab.With(n, topology.Broker)}
 }
 
 // alone tells whether the cluster has one node only, which then reaches itself by loopback.
@@ -230,8 +224,8 @@ func (c cluster) defaults(n *topology.Node) map[string]string {
 	return config
 }
 
-// complete adds what the cluster needs to values that the file may have: its controllers' listener, its nodes among the
-// super users, and room for their connections where a limit for each address would keep them out.
+// complete adds what the cluster needs to values that the file may have: its controllers' listener, its nodes and its faces among
+// the super users, and room for their connections where a limit for each address would keep them out.
 func (c cluster) complete(config map[string]string, n *topology.Node) {
 	l := c.listener(n, controllersListener)
 	config["listeners"] += fmt.Sprintf(",%s://%s", l.Name, net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port))))
@@ -251,6 +245,12 @@ func (c cluster) complete(config map[string]string, n *topology.Node) {
 	}
 	if c.alone() {
 		add(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+	}
+	for _, face := range c.faces {
+		super = append(super, faceOf(n, face))
+		for _, a := range face.Addresses {
+			add(a)
+		}
 	}
 	config["super.users"] = strings.TrimPrefix(strings.Join(super, ";"), ";")
 	config["max.connections.per.ip.overrides"] = strings.Join(overrides, ",")

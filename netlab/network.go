@@ -217,7 +217,7 @@ func (b *builder) member(i int, m *member) error {
 		return fmt.Errorf("lo up: %w", err)
 	}
 	index := firstIndex + 1 + i
-	if err := link(b.router.FD(), fmt.Sprintf("n%d", i+1), index); err != nil {
+	if err := link(b.router.FD(), routerLink(i), index); err != nil {
 		return fmt.Errorf("link to the router: %w", err)
 	}
 	far := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: index}}

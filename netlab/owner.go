@@ -152,6 +152,10 @@ func (o *Owner) build(ctx context.Context, all *sync.WaitGroup) (stop func() err
 	if o.router, err = netns.Open(o.home.netns(routerName)); err != nil {
 		return nil, err
 	}
+	err = o.router.Do(func() error { return fence(lab, o.members) })
+	if err != nil {
+		return nil, err
+	}
 	o.step("certificates and properties")
 	err = o.home.material(lab)
 	if err != nil {
@@ -295,11 +299,28 @@ func (o *Owner) startKernel(ctx context.Context, handles []*netns.Handle) (socke
 	return socket, stop
 }
 
-// startNodes starts what does not run and waits until all are ready.
+// startNodes starts what does not run and waits until all are ready: brokers that have their engine elsewhere once everything
+// else is.
 func (o *Owner) startNodes(ctx context.Context) error {
 	o.mu.Lock()
 	nodes := o.nodes
 	o.mu.Unlock()
+	var first, then []*process
+	for _, p := range nodes {
+		if p.node.Fronts() {
+			then = append(then, p)
+		} else {
+			first = append(first, p)
+		}
+	}
+	if err := o.startAll(ctx, first); err != nil {
+		return err
+	}
+	return o.startAll(ctx, then)
+}
+
+// startAll starts those of nodes that do not run, side by side, and waits until all are ready.
+func (o *Owner) startAll(ctx context.Context, nodes []*process) error {
 	for _, p := range nodes {
 		o.step("starting %s", p.node.Name)
 		if err := p.start(ctx); err != nil {

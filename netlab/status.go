@@ -35,7 +35,7 @@ type NodeStatus struct {
 	Name        string           `json:"name"`
 	Kind        string           `json:"kind"`
 	Version     string           `json:"version,omitempty"` // of Apache Kafka, where the node runs it
-	Cluster     string           `json:"cluster,omitempty"` // its cluster, then
+	Cluster     string           `json:"cluster,omitempty"` // of a broker, ours or Apache's, or an engine: see [topology.Node.ClusterName]
 	State       string           `json:"state"`
 	Reason      string           `json:"reason,omitempty"` // how it ended
 	PID         int              `json:"pid,omitempty"`

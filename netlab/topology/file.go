@@ -9,6 +9,12 @@ import (
 type File struct {
 	// The lab's name: the folder below /run/brokerlab, and what lab down and lab exec take.
 	Name string `json:"name"`
+	// How many brokers of ours there are that are one cluster: nodes broker1, broker2 and so on, of kind broker, which may have further keys below nodes.
+	Brokers int `json:"brokers,omitempty" jsonschema:"minimum=1,maximum=100"`
+	// What holds the records and groups of these brokers: embedded (this binary's engine, in a node engine) or kafka (Apache Kafka, in as many nodes kafka1, kafka2 and so on). Without it: embedded.
+	Engine string `json:"engine,omitempty" jsonschema:"enum=embedded,enum=kafka"`
+	// What all nodes of a kind have that do not say otherwise, by kind. Keys of config and env are taken one by one.
+	Defaults map[string]FileNode `json:"defaults,omitempty"`
 	// Machines by name, each with a network namespace of its own.
 	Nodes map[string]FileNode `json:"nodes,omitempty"`
 	// Client networks by name, each one namespace in which every address of its prefixes can be a source.
@@ -27,8 +33,8 @@ type File struct {
 
 // FileNode is one machine.
 type FileNode struct {
-	// How the node starts: broker (this binary's Kafka broker), kafka (Apache Kafka) or exec (any program).
-	Kind string `json:"kind" jsonschema:"enum=broker,enum=kafka,enum=exec"`
+	// How the node starts: broker (this binary's Kafka broker), engine (what brokers of one cluster keep their records in), kafka (Apache Kafka) or exec (any program). Only a node that brokers or engine above make may be without it.
+	Kind string `json:"kind,omitempty" jsonschema:"enum=broker,enum=engine,enum=kafka,enum=exec"`
 	// Addresses of the node, IPv4 and IPv6. Without them it gets one of each from 198.18.0.0/15 and fd00:6c61:62::/64.
 	Addresses Strings `json:"addresses,omitempty"`
 	// For kafka: the released version that runs, such as 4.3.0. Without it: 4.4.0. lab up gets it with Maven where it is missing.
@@ -37,7 +43,7 @@ type FileNode struct {
 	Home string `json:"home,omitempty"`
 	// For kafka: the level of metadata.version that its storage is formatted at, such as 4.3 or 4.4-IV1. Without it: the version's latest.
 	Release string `json:"release,omitempty"`
-	// For kafka: the cluster that it belongs to. Nodes with the same name are one cluster, and each is a broker and a controller of it. Without it: a cluster of its own.
+	// For broker, engine and kafka: the cluster that it belongs to. Nodes of kind kafka with the same name are one cluster, and each is a broker and a controller of it. Brokers with the same name are one cluster, too: each is the face of that node of the engine, or of Apache Kafka, in the cluster that has its node.id. Without it: a cluster of its own.
 	Cluster string `json:"cluster,omitempty"`
 	// For broker and kafka: keys of server.properties. They win over config-file and over what the lab would set.
 	Config map[string]Text `json:"config,omitempty"`

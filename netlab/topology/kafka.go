@@ -10,11 +10,11 @@ import (
 
 // ofKafka are the keys that only a node of kind kafka has.
 func ofKafka(n FileNode) map[string]bool {
-	return map[string]bool{"version": n.Version != "", "home": n.Home != "", "release": n.Release != "", "cluster": n.Cluster != ""}
+	return map[string]bool{"version": n.Version != "", "home": n.Home != "", "release": n.Release != ""}
 }
 
 // kafka resolves what only Apache Kafka has.
-func (r *resolver) kafka(path string, n FileNode, node *Node, ids map[string]string) {
+func (r *resolver) kafka(path string, n FileNode, node *Node, ids *ids) {
 	r.refuse(path, Kafka, map[string]bool{"cmd": len(n.Cmd) > 0, "ports": len(n.Ports) > 0})
 	r.server(path, n, node, ids)
 	node.Version = cmp.Or(n.Version, kafkahome.Default)
@@ -24,12 +24,9 @@ func (r *resolver) kafka(path string, n FileNode, node *Node, ids map[string]str
 	if n.Home != "" {
 		r.home(path, n, node)
 	}
-	node.Release, node.Cluster = n.Release, n.Cluster
+	node.Release = n.Release
 	if n.Release != "" && !regexp.MustCompile(`^\d{1,4}\.\d{1,4}(-IV\d{1,4})?$`).MatchString(n.Release) {
 		r.at(path+".release", "%.100q is no level of metadata.version such as 4.3 or 4.4-IV1", n.Release)
-	}
-	if n.Cluster != "" {
-		r.name(path+".cluster", n.Cluster)
 	}
 }
 
@@ -50,12 +47,12 @@ func (r *resolver) home(path string, n FileNode, node *Node) {
 	node.Home, node.Version = h.Folder, h.Version
 }
 
-// clusters checks that the nodes of one cluster can come to one level of metadata.version.
-func (r *resolver) clusters(nodes []Node) {
+// levels checks that the nodes of one cluster of Apache Kafka can come to one level of metadata.version.
+func (r *resolver) levels(nodes []Node) {
 	first := map[string]*Node{}
 	for i := range nodes {
 		n := &nodes[i]
-		if n.Cluster == "" {
+		if n.Cluster == "" || n.Kind != Kafka {
 			continue
 		}
 		one := first[n.Cluster]

@@ -24,6 +24,7 @@ type Lab struct {
 // Kinds of nodes.
 const (
 	Broker = "broker" // this binary's broker
+	Engine = "engine" // what brokers of one cluster keep their records and their metadata in
 	Kafka  = "kafka"  // Apache Kafka
 	Exec   = "exec"   // any program
 )
@@ -36,7 +37,7 @@ type Node struct {
 	Version   string            `json:"version,omitempty"`   // kafka: what runs, such as 4.4.0
 	Home      string            `json:"home,omitempty"`      // kafka: the folder with it, absolute; "": where versions are kept
 	Release   string            `json:"release,omitempty"`   // kafka: the level that storage is formatted at; "": the version's latest
-	Cluster   string            `json:"cluster,omitempty"`   // kafka: nodes of one name are one cluster; "": alone
+	Cluster   string            `json:"cluster,omitempty"`   // broker, engine, kafka: nodes of one name are one cluster; "": alone
 	Config    map[string]string `json:"config,omitempty"`    // broker, kafka: what the file sets; the lab's own keys are added where it is built
 	Listeners []Listener        `json:"listeners,omitempty"` // broker, kafka: without the exposed ones
 	Expose    []Expose          `json:"expose,omitempty"`
@@ -48,14 +49,36 @@ type Node struct {
 // Serves tells whether the node is a Kafka broker, ours or Apache's: it has listeners, and clients log in there.
 func (n *Node) Serves() bool { return n.Kind == Broker || n.Kind == Kafka }
 
-// ClusterName tells clusters of Apache Kafka apart: nodes with the same one are one. A node alone has one that no cluster of a lab
-// file can have. "" for other kinds.
+// ClusterName tells clusters apart: nodes with the same one are one, in which brokers of ours are the faces of the engine or
+// of Apache Kafka. A node alone has one that no cluster of a lab file can have. "" for exec.
 func (n *Node) ClusterName() string {
-	if n.Kind != Kafka {
+	if n.Kind == Exec {
 		return ""
 	}
 	return cmp.Or(n.Cluster, "node "+n.Name)
 }
+
+// With are the nodes of these kinds in n's cluster, n itself among them if it is of one.
+func (l *Lab) With(n *Node, kinds ...string) []*Node {
+	var all []*Node
+	for i := range l.Nodes {
+		if one := &l.Nodes[i]; one.ClusterName() == n.ClusterName() && slices.Contains(kinds, one.Kind) {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// EngineServers is the config that says where a broker's engine is.
+const EngineServers = "engine.bootstrap.servers"
+
+// Fronts tells whether n is a broker that has its engine elsewhere.
+func (n *Node) Fronts() bool {
+	return n.Kind == Broker && (n.Cluster != "" || n.Config[EngineServers] != "")
+}
+
+// Behind tells whether clients have no business at n: it is Apache Kafka behind brokers of ours, which are its faces.
+func (l *Lab) Behind(n *Node) bool { return n.Kind == Kafka && len(l.With(n, Broker)) > 0 }
 
 // Listener is one of a broker's listeners.
 type Listener struct {

@@ -81,6 +81,7 @@ func (r *report) err() error {
 	slices.SortStableFunc(r.problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
+	r.problems = slices.Compact(r.problems) // what is wrong with a default is wrong with each node that has it
 	if len(r.problems) > maxProblems {
 		last := &r.problems[maxProblems]
 		last.Text = "there are more problems than these"

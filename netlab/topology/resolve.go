@@ -40,6 +40,7 @@ func (f *File) resolve(r *report, folder string) *Lab {
 	} else {
 		res.name("name", f.Name)
 	}
+	f = res.expand(f)
 	if len(f.Nodes)+len(f.Subnets) == 0 && len(r.problems) == 0 {
 		r.at("", "has neither nodes nor subnets")
 	}
@@ -292,31 +293,40 @@ func (r *resolver) generated(path, name string, s FileSubnet) []Subnet {
 func (r *resolver) nodes(f *File) []Node {
 	r.exposed = map[Port]string{}
 	all := make([]Node, 0, len(f.Nodes))
-	ids := map[string]string{}
+	ids := idsOf(f)
 	for _, name := range natural(f.Nodes) {
 		path, n := "nodes."+name, f.Nodes[name]
-		node := Node{Name: name, Kind: n.Kind, Env: texts(n.Env), Cmd: n.Cmd}
+		node := Node{Name: name, Kind: n.Kind, Env: texts(n.Env), Cmd: n.Cmd, Cluster: n.Cluster}
 		node.Addresses = r.addresses(path, n)
+		if n.Cluster != "" {
+			r.name(path+".cluster", n.Cluster)
+		}
 		switch n.Kind {
 		case Broker:
 			r.broker(path, n, &node, ids)
+		case Engine:
+			r.engine(path, n)
 		case Kafka:
 			r.kafka(path, n, &node, ids)
 		case Exec:
 			r.exec(path, n, &node)
 		case "":
-			r.at(path, "kind is missing: want broker, kafka or exec")
+			r.at(path, "kind is missing: want %s", strings.Join(kinds(), ", "))
 		default:
-			r.at(path+".kind", "unknown kind %q%s", n.Kind, nearest(n.Kind, []string{Broker, Kafka, Exec}))
+			r.at(path+".kind", "unknown kind %q%s", n.Kind, nearest(n.Kind, kinds()))
 		}
 		r.expose(path, n, &node)
 		slices.Sort(node.Ports)
 		node.Ports = slices.Compact(node.Ports)
 		all = append(all, node)
 	}
+	r.levels(all)
 	r.clusters(all)
 	return all
 }
+
+// kinds are those that a node can be of.
+func kinds() []string { return []string{Broker, Engine, Kafka, Exec} }
 
 // addresses gives a node what the file says, or one free address of each family.
 func (r *resolver) addresses(path string, n FileNode) []netip.Addr {
@@ -343,13 +353,13 @@ func (r *resolver) addresses(path string, n FileNode) []netip.Addr {
 }
 
 // broker resolves what only a broker has.
-func (r *resolver) broker(path string, n FileNode, node *Node, ids map[string]string) {
+func (r *resolver) broker(path string, n FileNode, node *Node, ids *ids) {
 	r.refuse(path, "broker", ofKafka(n), map[string]bool{"cmd": len(n.Cmd) > 0, "env": len(n.Env) > 0, "ports": len(n.Ports) > 0})
 	r.server(path, n, node, ids)
 }
 
 // server resolves what every Kafka broker has, whoever wrote it.
-func (r *resolver) server(path string, n FileNode, node *Node, ids map[string]string) {
+func (r *resolver) server(path string, n FileNode, node *Node, ids *ids) {
 	node.Config = r.config(path, n)
 	at := path + ".listeners"
 	texts := []string(n.Listeners)
@@ -381,11 +391,12 @@ func (r *resolver) server(path string, n FileNode, node *Node, ids map[string]st
 			node.Ports = append(node.Ports, l.Port)
 		}
 	}
-	id := cmp.Or(node.Config["node.id"], node.Config["broker.id"], strconv.Itoa(len(ids)+1))
-	if other, taken := ids[id]; taken {
+	taken := ids.among(node)
+	id := cmp.Or(node.Config["node.id"], node.Config["broker.id"], strconv.Itoa(len(taken)+1))
+	if other, is := taken[id]; is {
 		r.at(path, "node.id %s is that of %s", id, other)
 	}
-	ids[id] = node.Name
+	taken[id] = node.Name
 	node.Config["node.id"] = id
 }
 
@@ -417,7 +428,7 @@ func (r *resolver) config(path string, n FileNode) map[string]string {
 
 // exec resolves what only a program has.
 func (r *resolver) exec(path string, n FileNode, node *Node) {
-	r.refuse(path, "exec", ofKafka(n), map[string]bool{"config": len(n.Config) > 0, "config-file": n.ConfigFile != "", "listeners": len(n.Listeners) > 0})
+	r.refuse(path, "exec", ofKafka(n), map[string]bool{"cluster": n.Cluster != "", "config": len(n.Config) > 0, "config-file": n.ConfigFile != "", "listeners": len(n.Listeners) > 0})
 	if len(n.Cmd) == 0 || n.Cmd[0] == "" {
 		r.at(path, "cmd is missing: the program that the node runs")
 	}

@@ -29,7 +29,7 @@ func Open(lab *topology.Lab) (*Book, error) {
 	b := &Book{}
 	var errs []error
 	for i := range lab.Nodes {
-		if lab.Nodes[i].Serves() {
+		if n := &lab.Nodes[i]; n.Serves() && !lab.Behind(n) {
 			b.Node = &lab.Nodes[i]
 			break
 		}

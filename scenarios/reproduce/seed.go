@@ -26,8 +26,8 @@ func Wants(lab *topology.Lab) bool {
 	return len(lab.Topics)+len(lab.ACLs) > 0 || lab.ACLFile != "" || len(lab.Expect) > 0
 }
 
-// Seed gives every broker of a lab that is up, and each cluster of Apache Kafka's once, the file's topics, SCRAM users where a
-// listener has no PLAIN, and rules. What is there already stays. It works as a super user of the lab, who needs a listener for passwords or certificates.
+// Seed gives every cluster of a lab that is up, at its first broker, the file's topics, SCRAM users where a listener has no PLAIN,
+// and rules. Apache Kafka behind brokers of ours gets them from those. What is there already stays. It works as a super user of the lab, who needs a listener for passwords or certificates.
 func Seed(ctx context.Context, lab *netlab.Lab, file *topology.Lab) error {
 	book, err := Open(file)
 	if err != nil {
@@ -35,10 +35,10 @@ func Seed(ctx context.Context, lab *netlab.Lab, file *topology.Lab) error {
 	}
 	seeded := map[string]bool{}
 	for _, node := range lab.Nodes() {
-		if !node.Serves() || node.Cluster != "" && seeded[node.Cluster] {
+		if !node.Serves() || seeded[node.ClusterName()] || lab.Topology().Behind(&node.Node) {
 			continue
 		}
-		seeded[node.Cluster] = true
+		seeded[node.ClusterName()] = true
 		if err := seedNode(ctx, lab, node, file, book); err != nil {
 			return fmt.Errorf("prepare %s: %w", node.Name, err)
 		}

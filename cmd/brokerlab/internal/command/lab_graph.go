@@ -91,7 +91,11 @@ type drawing struct {
 	title          string
 	subnets, nodes []box
 	ports          []port
+	fronts         []front
 }
+
+// front is a broker before a node of its engine, by their places among the nodes.
+type front struct{ broker, engine int }
 
 // box is a subnet or node: the lines of its label.
 type box []string
@@ -121,6 +125,7 @@ func drawingOf(lab *topology.Lab, wide bool) drawing {
 			d.ports = append(d.ports, port{e.Port, i})
 		}
 		d.nodes = append(d.nodes, b)
+		d.fronts = append(d.fronts, frontsOf(lab, i)...)
 	}
 	for rest := lab.Subnets; len(rest) > 0; {
 		some := 1
@@ -142,6 +147,22 @@ func drawingOf(lab *topology.Lab, wide bool) drawing {
 		d.subnets, rest = append(d.subnets, b), rest[some:]
 	}
 	return d
+}
+
+// frontsOf is what the i-th node of a lab is the face of: its cluster's engine, or the node of Apache Kafka with its id.
+func frontsOf(lab *topology.Lab, i int) []front {
+	n := &lab.Nodes[i]
+	if n.Kind != topology.Broker {
+		return nil
+	}
+	var all []front
+	for k := range lab.Nodes {
+		e := &lab.Nodes[k]
+		if e.ClusterName() == n.ClusterName() && (e.Kind == topology.Engine || e.Kind == topology.Kafka && e.Config["node.id"] == n.Config["node.id"]) {
+			all = append(all, front{i, k})
+		}
+	}
+	return all
 }
 
 // countOf is how many subnets at the begin of all are one count, name-1, name-2 …, and too many to draw; else 1.
@@ -174,6 +195,9 @@ func (d drawing) mermaid() string {
 	for i, s := range d.subnets {
 		fmt.Fprintf(&b, "  s%d([\"%s\"]) --- router\n", i+1, strings.Join(s, "<br>"))
 	}
+	for _, f := range d.fronts {
+		fmt.Fprintf(&b, "  n%d -. engine .-> n%d\n", f.broker+1, f.engine+1)
+	}
 	for _, p := range d.ports {
 		fmt.Fprintf(&b, "  host[/\"127.0.0.1 of this machine\"/] -- \"%d\" --> n%d\n", p.number, p.node+1)
 	}
@@ -188,6 +212,9 @@ func (d drawing) dot() string {
 	}
 	for i, n := range d.nodes {
 		fmt.Fprintf(&b, "  n%d [label=\"%s\"];\n  router -- n%d;\n", i+1, strings.Join(n, `\n`), i+1)
+	}
+	for _, f := range d.fronts {
+		fmt.Fprintf(&b, "  n%d -- n%d [label=\"engine\", style=dashed, dir=forward];\n", f.broker+1, f.engine+1)
 	}
 	if len(d.ports) > 0 {
 		b.WriteString("  host [shape=parallelogram, label=\"127.0.0.1 of this machine\"];\n")

@@ -9,6 +9,26 @@ import (
 	"github.com/brokerlab/brokerlab/internal/testenv"
 )
 
+func TestBrokersAreDrawnBeforeTheirEngine(t *testing.T) {
+	for text, want := range map[string]map[string][]string{
+		"\nbrokers: 2": {
+			"mermaid": {"n1 -. engine .-> n3\n", "n2 -. engine .-> n3\n"},
+			"dot":     {"n2 -- n3 [label=\"engine\", style=dashed, dir=forward];\n"},
+		},
+		"\nbrokers: 2\nengine: kafka": {"mermaid": {"n1 -. engine .-> n3\n", "n2 -. engine .-> n4\n"}},
+	} {
+		file, _ := labFile(t, text)
+		for format, lines := range want {
+			code, out, errs := commandLine(t, "", "lab", "graph", file, "--format", format)
+			for _, line := range lines {
+				if code != 0 || !strings.Contains(out, line) {
+					t.Errorf("lab graph of %q --format %s = %d %s\n%s, want a line %q", text, format, code, errs, out, line)
+				}
+			}
+		}
+	}
+}
+
 const drawn = `
 nodes:
   b1: {kind: broker, addresses: [192.0.2.1, "2001:db8::1"], listeners: ["SSL://:9093", "IN://192.0.2.1:9094"], config: {listener.security.protocol.map: "SSL:SSL,IN:SASL_SSL"}, expose: [29192]}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/brokerlab/brokerlab/netlab"
+	"github.com/brokerlab/brokerlab/netlab/topology"
 )
 
 // someSubnets is how many subnets the table shows before it only counts them.
@@ -131,6 +132,7 @@ func printStatus(w io.Writer, st *netlab.Status, wide bool) error {
 		fmt.Fprintf(&b, "Without %s %s: %s\n", s.Name, s.What, s.Why)
 	}
 	printNodes(&b, st)
+	printClusters(&b, st)
 	printListeners(&b, st, wide)
 	printSubnets(&b, st, wide)
 	printPastes(&b, st, wide)
@@ -152,6 +154,28 @@ func printNodes(b *strings.Builder, st *netlab.Status) {
 		rows = append(rows, []string{n.Name, strings.TrimSpace(n.Kind + " " + n.Version), state, pid, joined(n.Addresses), strings.TrimPrefix(n.Log, st.Folder+"/")})
 	}
 	section(b, rows)
+}
+
+// printClusters tells which brokers are faces of what.
+func printClusters(b *strings.Builder, st *netlab.Status) {
+	names := func(cluster string, kinds ...string) (all []string) {
+		for i := range st.Nodes {
+			if n := &st.Nodes[i]; n.Cluster == cluster && slices.Contains(kinds, n.Kind) {
+				all = append(all, n.Name)
+			}
+		}
+		return all
+	}
+	var told []string
+	for i := range st.Nodes {
+		c := st.Nodes[i].Cluster
+		faces, engine := names(c, topology.Broker), names(c, topology.Engine, topology.Kafka)
+		if len(faces) == 0 || len(engine) == 0 || slices.Contains(told, c) {
+			continue
+		}
+		told = append(told, c)
+		fmt.Fprintf(b, "\nCluster %s: %s, before %s\n", c, strings.Join(faces, ", "), strings.Join(engine, ", "))
+	}
 }
 
 func printListeners(b *strings.Builder, st *netlab.Status, wide bool) {
