@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
 )
@@ -28,11 +29,14 @@ type builder struct {
 	features  map[string]int16
 	epoch     int64
 	writers   map[int32]writerMark
+	brokers   map[int32]Broker
 	acls      *acl.Index           // the store's own, changed in place
+	rules     digest               // of what is in it
 	pending   map[acl.Binding]bool // rules that the entry in progress adds (true) or takes away
 
 	ownConfigs map[Resource]bool // inner maps that no image knows
 	ownQuotas  map[string]bool
+	ownBrokers bool // no image knows the map of brokers
 
 	quotasChanged bool     // maybe to what they were, if a change was refused
 	undo          []func() // what takes back the change that is being applied
@@ -51,6 +55,8 @@ func newBuilder(from *Image, acls *acl.Index) *builder {
 		features:   maps.Clone(from.features),
 		epoch:      from.epoch,
 		writers:    maps.Clone(from.writers),
+		brokers:    from.brokers,
+		rules:      from.rules,
 		ownConfigs: map[Resource]bool{},
 		ownQuotas:  map[string]bool{},
 	}
@@ -60,7 +66,8 @@ func newBuilder(from *Image, acls *acl.Index) *builder {
 func (b *builder) image() *Image {
 	clear(b.ownConfigs)
 	clear(b.ownQuotas)
-	return &Image{
+	b.ownBrokers = false
+	i := &Image{
 		offset:    b.offset,
 		clusterID: b.clusterID,
 		scram:     b.scram.freeze(),
@@ -69,7 +76,11 @@ func (b *builder) image() *Image {
 		features:  maps.Clone(b.features),
 		epoch:     b.epoch,
 		writers:   maps.Clone(b.writers),
+		brokers:   b.brokers,
+		rules:     b.rules,
 	}
+	i.hash = sync.OnceValue(i.digest)
+	return i
 }
 
 // apply applies one entry whole or refuses it whole. repeated tells that the entry had been seen before: then its
@@ -105,11 +116,15 @@ func (b *builder) flushACLs() {
 		return
 	}
 	var add, remove []acl.Binding
+	var scratch writer
 	for rule, present := range b.pending {
-		if present {
+		switch had := b.acls.Has(rule); {
+		case present && !had:
 			add = append(add, rule)
-		} else {
+			b.rules.add(digestOf(&scratch, AddACL{Binding: rule}))
+		case !present && had:
 			remove = append(remove, rule)
+			b.rules.remove(digestOf(&scratch, AddACL{Binding: rule}))
 		}
 	}
 	b.acls.Add(add...)
@@ -145,8 +160,20 @@ func (b *builder) check(r Record) *RejectedError {
 		if !b.hasACL(r.Binding) {
 			return &RejectedError{Record: r, Detail: r.String(), Err: ErrNotFound}
 		}
+	case SetFeature:
+		return b.checkLevel(r)
+	case RegisterBroker:
+		return b.checkRegister(r)
+	case FenceBroker:
+		if old, ok := b.brokers[r.ID]; !ok || old.Fenced || old.Epoch != r.Epoch {
+			return &RejectedError{Record: r, Detail: fmt.Sprintf("live broker %d of epoch %d", r.ID, r.Epoch), Err: ErrNotFound}
+		}
+	case UnregisterBroker:
+		if _, ok := b.brokers[r.ID]; !ok {
+			return &RejectedError{Record: r, Detail: fmt.Sprintf("broker %d", r.ID), Err: ErrNotFound}
+		}
 	case setCluster:
-		if b.clusterID != "" && b.clusterID != r.ID {
+		if b.clusterID != "" {
 			return &RejectedError{Record: r, Detail: "the log belongs to cluster " + b.clusterID, Err: ErrInvalid}
 		}
 	}
@@ -188,6 +215,15 @@ func (b *builder) put(r Record) {
 		b.pending[r.Binding] = true
 	case RemoveACL:
 		b.pending[r.Binding] = false
+	case RegisterBroker:
+		r.Epoch, r.Fenced = b.offset, false
+		b.putBroker(r.Broker)
+	case FenceBroker:
+		broker := b.brokers[r.ID]
+		broker.Fenced = true
+		b.putBroker(broker)
+	case UnregisterBroker:
+		b.changeBroker(r.ID, nil)
 	case setCluster:
 		b.putCluster(r)
 	}

@@ -34,6 +34,10 @@ const (
 	typeSetQuota    = 6
 	typeAddACL      = 7
 	typeRemoveACL   = 8
+
+	typeRegisterBroker   = 9
+	typeFenceBroker      = 10
+	typeUnregisterBroker = 11
 )
 
 // errMalformed is an entry that no store has written.
@@ -149,6 +153,16 @@ func appendRecord(w *writer, r Record) int {
 	case RemoveACL:
 		w.binding(r.Binding)
 		return typeRemoveACL
+	case RegisterBroker:
+		w.broker(r.Broker)
+		return typeRegisterBroker
+	case FenceBroker:
+		w.varint(int64(r.ID))
+		w.varint(r.Epoch)
+		return typeFenceBroker
+	case UnregisterBroker:
+		w.varint(int64(r.ID))
+		return typeUnregisterBroker
 	}
 	return 0 // Record cannot be implemented elsewhere, and a test encodes each type
 }
@@ -176,6 +190,12 @@ func readRecord(r *reader, kind uint64) Record {
 		return AddACL{Binding: r.binding(), Ungated: r.present()}
 	case typeRemoveACL:
 		return RemoveACL{Binding: r.binding()}
+	case typeRegisterBroker:
+		return RegisterBroker{Broker: r.broker()}
+	case typeFenceBroker:
+		return FenceBroker{ID: r.int32(), Epoch: r.varint()}
+	case typeUnregisterBroker:
+		return UnregisterBroker{ID: r.int32()}
 	}
 	return nil
 }

@@ -190,3 +190,35 @@ func (r *reader) binding() acl.Binding {
 	b.Name, b.Principal, b.Host = r.string(), r.string(), r.string()
 	return b
 }
+
+func (w *writer) broker(b Broker) {
+	w.varint(int64(b.ID))
+	w.varint(b.Epoch)
+	w.string(b.Incarnation)
+	w.string(b.Rack)
+	w.uvarint(uint64(len(b.Listeners)))
+	for _, l := range b.Listeners {
+		w.string(l.Name)
+		w.string(l.Protocol)
+		w.string(l.Host)
+		w.varint(int64(l.Port))
+	}
+	w.varint(int64(b.MinLevel))
+	w.varint(int64(b.MaxLevel))
+	w.present(b.Fenced)
+}
+
+func (r *reader) broker() Broker {
+	const leastListener = 4
+	b := Broker{ID: r.int32(), Epoch: r.varint(), Incarnation: r.string(), Rack: r.string()}
+	n := r.uvarint()
+	if n > uint64(len(r.b)/leastListener) {
+		r.fail()
+		return Broker{}
+	}
+	for range n {
+		b.Listeners = append(b.Listeners, BrokerListener{Name: r.string(), Protocol: r.string(), Host: r.string(), Port: r.int32()})
+	}
+	b.MinLevel, b.MaxLevel, b.Fenced = r.int16(), r.int16(), r.present()
+	return b
+}

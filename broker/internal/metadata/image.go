@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sync"
 )
 
 // ScramCredential is what a broker keeps of a user's password.
@@ -26,19 +27,25 @@ type Image struct {
 	features  map[string]int16
 	epoch     int64                // changes of features so far
 	writers   map[int32]writerMark // the last entry of each node, so that a repeated one is known
+	brokers   map[int32]Broker
+	rules     digest        // of the ACLs, which are in the store's index
+	hash      func() string // digest, remembered
 }
 
 // userScram is a user's credentials in the order of scramIndex.
 type userScram [2]*ScramCredential
 
 func emptyImage() *Image {
-	return &Image{
+	i := &Image{
 		scram:    newTable[string, userScram](),
 		configs:  newTable[Resource, map[string]string](),
 		quotas:   newTable[string, Quota](),
 		features: map[string]int16{},
 		writers:  map[int32]writerMark{},
+		brokers:  map[int32]Broker{},
 	}
+	i.hash = sync.OnceValue(i.digest)
+	return i
 }
 
 // Offset is the offset of the log's next entry: the image has applied all before it.

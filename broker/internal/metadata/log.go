@@ -8,16 +8,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sys/unix"
 )
 
-// topic is the log: one partition, never compacted, never shortened.
-const topic = "__cluster_metadata"
+// privateTopic is the log where it is this broker's alone.
+const privateTopic = "__cluster_metadata"
 
 // maxEntry bounds one change; a batch of changes may be twice as long.
 const (
@@ -25,15 +24,23 @@ const (
 	maxBatch = 2 * maxEntry
 )
 
-// topicLog is the log in a Kafka of its own in this process: nobody else can reach it, since it listens on a pipe.
+// topicLog is the log in a topic of one partition.
 type topicLog struct {
+	kafka *kafka
+	topic string
+
+	remote *Remote // nil for a private log, which has what follows instead
+
 	lock    *os.File // held while the folder is in use; nil in memory
 	cluster *kfake.Cluster
-	client  *kgo.Client
 }
 
-func openLog(dir string, log *slog.Logger) (*topicLog, error) {
-	l := new(topicLog)
+func (l *topicLog) snapshots() string  { return l.topic + "_snapshots" }
+func (l *topicLog) heartbeats() string { return l.topic + "_heartbeats" }
+
+// openPrivate opens the log in a Kafka of its own in this process: nobody else can reach it, since it listens on a pipe.
+func openPrivate(dir string, log *slog.Logger) (*topicLog, error) {
+	l := &topicLog{topic: privateTopic}
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.SyncWrites(),
@@ -51,39 +58,17 @@ func openLog(dir string, log *slog.Logger) (*topicLog, error) {
 	if l.cluster, err = kfake.NewCluster(opts...); err != nil {
 		return nil, errors.Join(fmt.Errorf("open metadata log: %w", err), l.close())
 	}
-	if l.cluster.TopicInfo(topic) == nil {
-		err = l.cluster.CreateTopic(topic, 1, map[string]string{
-			"cleanup.policy":    "delete",
-			"retention.ms":      "-1",
-			"retention.bytes":   "-1",
-			"max.message.bytes": strconv.Itoa(maxBatch + 1<<10),
-		})
-		if err != nil {
+	for _, topic := range []string{l.topic, l.snapshots()} {
+		if l.cluster.TopicInfo(topic) != nil {
+			continue
+		}
+		if err = l.cluster.CreateTopic(topic, 1, logSettings()); err != nil {
 			return nil, errors.Join(fmt.Errorf("create topic %s: %w", topic, err), l.close())
 		}
 	}
-	l.client, err = kgo.NewClient(
-		kgo.SeedBrokers(l.cluster.ListenAddrs()...),
-		kgo.Dialer(pipe.DialContext),
-		kgo.ClientID("metadata"),
-		// Sequence numbers in the entries make a retried one harmless; the in-process Kafka would forget a producer's own
-		// after a crash.
-		kgo.DisableIdempotentWrite(),
-		kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.ManualFlushing(),
-		kgo.MaxBufferedRecords(maxGroup),
-		kgo.MaxBufferedBytes(2*maxBatch),
-		kgo.ProducerBatchMaxBytes(maxBatch),
-		kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.RecordRetries(5),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(0)}}),
-		kgo.FetchMaxBytes(maxBatch),
-		kgo.FetchMaxPartitionBytes(maxBatch),
-		kgo.MaxConcurrentFetches(1),
-	)
+	l.kafka, err = newKafka(kgo.SeedBrokers(l.cluster.ListenAddrs()...), kgo.Dialer(pipe.DialContext))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open metadata log: %w", err), l.close())
+		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
 }
@@ -109,58 +94,25 @@ func (l *topicLog) lockDir(dir string) error {
 
 // end returns the offset after the last entry.
 func (l *topicLog) end(ctx context.Context) (int64, error) {
-	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID = -1
-	part := kmsg.NewListOffsetsRequestTopicPartition()
-	part.Timestamp = -1 // latest
-	t := kmsg.NewListOffsetsRequestTopic()
-	t.Topic, t.Partitions = topic, append(t.Partitions, part)
-	req.Topics = append(req.Topics, t)
-	resp, err := req.RequestWith(ctx, l.client)
-	if err != nil {
-		return 0, fmt.Errorf("find the end of the metadata log: %w", err)
-	}
-	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return 0, errors.New("find the end of the metadata log: no answer for its partition")
-	}
-	p := resp.Topics[0].Partitions[0]
-	if p.ErrorCode != 0 {
-		return 0, fmt.Errorf("find the end of the metadata log: error code %d", p.ErrorCode)
-	}
-	return p.Offset, nil
+	return l.kafka.offset(ctx, l.topic, atEnd)
 }
 
 // append makes values the next entries, all in one batch, and returns when they are durable.
 func (l *topicLog) append(ctx context.Context, values [][]byte) error {
-	var refused error // one for all: it was one batch. Written by kgo, which calls one promise at a time.
-	for _, v := range values {
-		l.client.Produce(ctx, &kgo.Record{Topic: topic, Value: v}, func(_ *kgo.Record, err error) {
-			if err != nil {
-				refused = err
-			}
-		})
-	}
-	if err := l.client.Flush(ctx); err != nil {
-		return fmt.Errorf("write metadata log: %w", err)
-	}
-	if refused != nil {
-		return fmt.Errorf("write metadata log: %w", refused)
-	}
-	return nil
+	return l.kafka.produce(ctx, l.topic, values, produceTimeout)
 }
 
-// poll waits for entries beyond those that it has returned before.
-func (l *topicLog) poll(ctx context.Context) ([]*kgo.Record, error) {
-	fetches := l.client.PollFetches(ctx)
-	if err := fetches.Err(); err != nil {
-		return nil, fmt.Errorf("read metadata log: %w", err)
-	}
-	return fetches.Records(), nil
+// poll waits a while for entries from an offset on. end is the offset after the last.
+func (l *topicLog) poll(ctx context.Context, from int64) (records []*kgo.Record, end int64, err error) {
+	return l.kafka.fetch(ctx, l.topic, from, pollWait)
 }
+
+// pollWait is how long a log that grows no more is silent: who hears nothing for longer has lost it.
+const pollWait = 500 * time.Millisecond
 
 func (l *topicLog) close() error {
-	if l.client != nil {
-		l.client.Close()
+	if l.kafka != nil {
+		l.kafka.client.Close()
 	}
 	if l.cluster != nil {
 		l.cluster.Close()

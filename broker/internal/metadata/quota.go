@@ -31,9 +31,8 @@ type Entity []EntityPart
 
 // Identity tells entities apart: parts in order of their types, with lengths instead of separators.
 func (e Entity) Identity() string {
-	parts := slices.SortedFunc(slices.Values(e), func(a, b EntityPart) int { return strings.Compare(string(a.Type), string(b.Type)) })
 	var b strings.Builder
-	for _, p := range parts {
+	for _, p := range e.sorted() {
 		b.WriteString(string(p.Type))
 		if p.Name == nil {
 			b.WriteString("\x00-")
@@ -44,6 +43,11 @@ func (e Entity) Identity() string {
 		b.WriteString("\x00")
 	}
 	return b.String()
+}
+
+// sorted is the entity with its parts in order of their types.
+func (e Entity) sorted() Entity {
+	return slices.SortedFunc(slices.Values(e), func(a, b EntityPart) int { return strings.Compare(string(a.Type), string(b.Type)) })
 }
 
 // String is the entity as Kafka's tools print it: user 'alice', client-id default.

@@ -58,7 +58,27 @@ type RemoveACL struct {
 	acl.Binding
 }
 
-// setCluster names the cluster that the log belongs to. It opens every log.
+// RegisterBroker makes a broker one of the cluster's, in place of what it was before. It is refused when the broker cannot
+// work at the level of metadata.version that is finalized, and while another incarnation of it is there and not fenced.
+// Epoch and Fenced are what the log makes of it, whatever the record says.
+type RegisterBroker struct {
+	Broker
+}
+
+// FenceBroker says that a broker is out of touch: clients are not sent to it any more. It is refused unless the broker is
+// registered with this epoch and not fenced.
+type FenceBroker struct {
+	ID    int32
+	Epoch int64
+}
+
+// UnregisterBroker forgets a broker, which must be registered. One that lives registers again.
+type UnregisterBroker struct {
+	ID int32
+}
+
+// setCluster names the cluster that the log belongs to. It opens every log, and comes once: of several brokers that begin
+// a log at the same time, one does.
 type setCluster struct {
 	ID string
 }

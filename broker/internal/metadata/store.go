@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
@@ -20,6 +22,10 @@ import (
 type Options struct {
 	// Dir is the folder of the log. "" keeps it in memory.
 	Dir string
+	// Remote is where the log is that several brokers share. nil is a log of this broker's own, in Dir.
+	Remote *Remote
+	// Supported are the levels of metadata.version that the broker works at. A log at another level is [ErrLevel].
+	Supported Levels
 	// NodeID is the broker that appends through this store.
 	NodeID int32
 	// ClusterID is the cluster's; a log that belongs to another cluster is refused. "" takes the log's own, and makes a
@@ -31,19 +37,36 @@ type Options struct {
 	// QuotasChanged is told of each image whose quotas are others than before, and of the first, before anybody is told
 	// that the change is done. It must not wait for the store. nil is nobody.
 	QuotasChanged func(*Image)
+	// Changed is told of every image, the first one too, before anybody is told that a change is done. It must not wait for
+	// the store. nil is nobody.
+	Changed func(*Image)
 	// Log says what the store did. nil is silence.
 	Log *slog.Logger
+}
+
+// Levels are those of metadata.version from Min to Max. The zero value is all there are.
+type Levels struct{ Min, Max int16 }
+
+// check refuses a level that is not among them.
+func (l Levels) check(node int32, level int16) error {
+	if l == (Levels{}) || level == 0 || l.Min <= level && level <= l.Max {
+		return nil
+	}
+	return &LevelError{Feature: MetadataVersion, Level: level, Broker: node, Min: l.Min, Max: l.Max}
 }
 
 // newClusterLevel is 4.4-IV2, the level that Kafka 4.4 gives to a new cluster.
 const newClusterLevel = 33
 
-// maxGroup is how many changes one batch may hold.
-const maxGroup = 4096
+// maxGroup is how many changes one batch may hold, and maxHeads more than what is needed to tell them apart.
+const (
+	maxGroup = 4096
+	maxHeads = maxGroup * 128
+)
 
 // Store holds the image and appends to the log. It is safe for concurrent use.
 //
-// Two goroutines work for it: one writes waiting changes to the log, as many as there are in one batch; one reads the
+// Two goroutines work for it, and one more once it has joined a cluster: one writes waiting changes to the log, as many as there are in one batch; one reads the
 // log, applies it and answers those who wait.
 type Store struct {
 	node        int32
@@ -52,8 +75,12 @@ type Store struct {
 	slog        *slog.Logger
 	image       atomic.Pointer[Image]
 	quotas      func(*Image)
+	changed     func(*Image)
 	acls        *acl.Index
+	supported   Levels
 	queue       chan *change
+	link        link
+	member      atomic.Pointer[member] // once the broker has joined
 
 	mu      sync.Mutex         // guards what follows
 	waiting map[uint64]*change // in the log or on the way to it, by sequence
@@ -68,8 +95,12 @@ type Store struct {
 
 // change is an Append in progress.
 type change struct {
-	encoded []byte     // its records
-	verdict chan error // buffered: whoever gives the verdict does not wait
+	ctx     context.Context // of whoever waits for it
+	encoded []byte          // its records
+	verdict chan error      // buffered: whoever gives the verdict does not wait
+
+	sequence uint64 // once it is on its way
+	entry    []byte
 }
 
 // Open opens the log, or makes a new one, and returns once the image holds everything that was ever acknowledged.
@@ -77,27 +108,41 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.QuotasChanged == nil {
 		o.QuotasChanged = func(*Image) {}
 	}
+	if o.Changed == nil {
+		o.Changed = func(*Image) {}
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	began := time.Now()
-	log, err := openLog(o.Dir, o.Log)
+	var log *topicLog
+	var err error
+	if o.Remote != nil {
+		log, err = openRemote(ctx, o.Remote, o.Log)
+	} else {
+		log, err = openPrivate(o.Dir, o.Log)
+	}
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{
-		node:    o.NodeID,
-		acls:    acl.NewIndex(),
-		quotas:  o.QuotasChanged,
-		log:     log,
-		slog:    o.Log,
-		queue:   make(chan *change),
-		waiting: map[uint64]*change{},
-		failed:  make(chan struct{}),
+		node:      o.NodeID,
+		acls:      acl.NewIndex(),
+		quotas:    o.QuotasChanged,
+		changed:   o.Changed,
+		supported: o.Supported,
+		log:       log,
+		slog:      o.Log,
+		queue:     make(chan *change),
+		waiting:   map[uint64]*change{},
+		failed:    make(chan struct{}),
 	}
 	s.done, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.close = sync.OnceValue(func() error {
 		s.end(ErrClosed)
+		if m := s.member.Load(); m != nil {
+			m.stop()
+		}
 		s.work.Wait()
 		return s.log.close()
 	})
@@ -111,7 +156,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 func (s *Store) start(ctx context.Context, o Options) error {
-	if err := s.replay(ctx); err != nil {
+	replay := s.replay
+	if s.log.remote != nil {
+		replay = func(ctx context.Context) error { return s.log.untilReached(ctx, s.slog, s.replay) }
+	}
+	if err := replay(ctx); err != nil {
 		return err
 	}
 	image := s.Image()
@@ -119,10 +168,13 @@ func (s *Store) start(ctx context.Context, o Options) error {
 	s.incarnation = max(time.Now().UnixNano(), image.writers[s.node].incarnation+1)
 	s.work.Go(s.appendLoop)
 	s.work.Go(s.applyLoop)
-	switch {
-	case image.clusterID == "":
-		return s.bootstrap(ctx, o)
-	case o.ClusterID != "" && o.ClusterID != image.clusterID:
+	if image.clusterID == "" {
+		if err := s.bootstrap(ctx, o); err != nil {
+			return err
+		}
+		image = s.Image()
+	}
+	if o.ClusterID != "" && o.ClusterID != image.clusterID {
 		return fmt.Errorf("metadata log belongs to cluster %s, not to %s", image.clusterID, o.ClusterID)
 	}
 	return nil
@@ -130,13 +182,14 @@ func (s *Store) start(ctx context.Context, o Options) error {
 
 // replay applies the whole log.
 func (s *Store) replay(ctx context.Context) error {
+	s.acls.Remove(slices.Collect(s.acls.All())...) // of a try before
 	b := newBuilder(emptyImage(), s.acls)
 	end, err := s.log.end(ctx)
 	if err != nil {
 		return err
 	}
 	for b.offset < end {
-		records, err := s.log.poll(ctx)
+		records, _, err := s.log.poll(ctx, b.offset)
 		if err != nil {
 			return err
 		}
@@ -146,12 +199,11 @@ func (s *Store) replay(ctx context.Context) error {
 			}
 		}
 	}
-	image := b.image()
-	s.image.Store(image)
-	s.quotas(image)
-	return nil
+	s.link.heard(s.slog, end)
+	return s.publish(b.image(), true)
 }
 
+// bootstrap begins a new log. Of several stores that do at the same time, one does it for all.
 func (s *Store) bootstrap(ctx context.Context, o Options) error {
 	id := o.ClusterID
 	if id == "" {
@@ -161,7 +213,12 @@ func (s *Store) bootstrap(ctx context.Context, o Options) error {
 	if first == nil {
 		first = []Record{SetFeature{Name: MetadataVersion, Level: newClusterLevel}}
 	}
-	if err := s.Append(ctx, append([]Record{setCluster{ID: id}}, first...)...); err != nil {
+	err := s.Append(ctx, append([]Record{setCluster{ID: id}}, first...)...)
+	var rejected *RejectedError
+	if errors.As(err, &rejected) && s.Image().clusterID != "" {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("begin metadata log: %w", err)
 	}
 	return nil
@@ -197,7 +254,7 @@ func (s *Store) Append(ctx context.Context, records ...Record) error {
 			return &RejectedError{Index: i, Record: r, Detail: err.Error(), Err: ErrInvalid}
 		}
 	}
-	c := &change{encoded: appendRecords(nil, records), verdict: make(chan error, 1)}
+	c := &change{ctx: ctx, encoded: appendRecords(nil, records), verdict: make(chan error, 1)}
 	if len(c.encoded) > maxEntry {
 		return &RejectedError{
 			Record: records[0], Err: ErrInvalid,
@@ -251,28 +308,60 @@ func (s *Store) appendLoop() {
 		case <-s.done.Done():
 			return
 		}
-		values := make([][]byte, len(group))
-		first := sequence + 1
-		for i, c := range group {
+		for _, c := range group {
 			sequence++
 			head := entry{node: s.node, incarnation: s.incarnation, sequence: sequence}
-			values[i] = append(head.appendHead(make([]byte, 0, len(c.encoded)+longestHead)), c.encoded...)
+			c.sequence = sequence
+			c.entry = append(head.appendHead(make([]byte, 0, len(c.encoded)+longestHead)), c.encoded...)
 		}
-		if !s.expect(first, group) {
+		if !s.expect(group) {
 			return
 		}
-		if err := s.log.append(s.done, values); err != nil {
-			for i := range group {
-				s.settle(first+uint64(i), err)
-			}
-		}
+		s.write(group)
 	}
+}
+
+// write writes a group to the log. A private log says at once what became of it. One that several brokers share may be out
+// of reach for a while: then the group is written again, without the changes that nobody waits for any more, until it is
+// there. That it may have been there all the time does no harm: repeated entries are known.
+func (s *Store) write(group []*change) {
+	for len(group) > 0 {
+		values := make([][]byte, len(group))
+		for i, c := range group {
+			values[i] = c.entry
+		}
+		err := s.log.append(s.done, values)
+		if err == nil || s.done.Err() != nil {
+			return
+		}
+		if s.log.remote == nil || !temporary(err) {
+			for _, c := range group {
+				s.settle(c.sequence, err)
+			}
+			return
+		}
+		s.link.missed(s.slog, err)
+		pause(s.done, retryPause)
+		group = slices.DeleteFunc(group, func(c *change) bool {
+			if err := c.ctx.Err(); err != nil {
+				s.settle(c.sequence, err)
+			}
+			return !s.waits(c)
+		})
+	}
+}
+
+// waits tells whether there is no verdict on a change yet.
+func (s *Store) waits(c *change) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting[c.sequence] == c
 }
 
 // gather adds to c the changes that wait already.
 func (s *Store) gather(c *change) []*change {
 	group, size := []*change{c}, len(c.encoded)
-	for len(group) < maxGroup && size < maxEntry {
+	for len(group) < maxGroup && size < maxBatch-maxEntry-maxHeads {
 		select {
 		case c := <-s.queue:
 			group, size = append(group, c), size+len(c.encoded)
@@ -284,15 +373,15 @@ func (s *Store) gather(c *change) []*change {
 }
 
 // expect registers a group, so that its verdicts find it; false when the store has ended and the group was told so.
-func (s *Store) expect(first uint64, group []*change) bool {
+func (s *Store) expect(group []*change) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, c := range group {
+	for _, c := range group {
 		if s.err != nil {
 			c.verdict <- s.err
 			continue
 		}
-		s.waiting[first+uint64(i)] = c
+		s.waiting[c.sequence] = c
 	}
 	return s.err == nil
 }
@@ -311,15 +400,19 @@ func (s *Store) settle(sequence uint64, verdict error) {
 // applyLoop reads the log and applies it, all entries that came together in one step.
 func (s *Store) applyLoop() {
 	for {
-		records, err := s.log.poll(s.done)
+		records, end, err := s.log.poll(s.done, s.Image().offset)
 		if s.done.Err() != nil {
 			return
 		}
 		if err != nil {
-			s.fail(err)
-			return
+			if err = s.missed(err); err != nil {
+				s.fail(err)
+				return
+			}
+			continue
 		}
 		verdicts, err := s.applyAll(records)
+		s.link.heard(s.slog, end)
 		for sequence, verdict := range verdicts {
 			s.settle(sequence, verdict)
 		}
@@ -330,24 +423,45 @@ func (s *Store) applyLoop() {
 	}
 }
 
+// missed is what becomes of the store when it cannot read its log: an error is the end of it.
+func (s *Store) missed(why error) error {
+	switch {
+	case errors.Is(why, kerr.OffsetOutOfRange):
+		return s.lost()
+	case s.log.remote == nil || errors.As(why, new(final)):
+		return why
+	}
+	s.link.missed(s.slog, why)
+	pause(s.done, retryPause)
+	return nil
+}
+
+// lost is what to do when the log does not have the entry that comes next.
+func (s *Store) lost() error {
+	return fmt.Errorf("metadata log has no entry %d", s.Image().offset)
+}
+
 // applyAll makes records part of the image and returns the verdicts on changes of this store. After an error the image
 // and the verdicts are those of the records before.
-func (s *Store) applyAll(records []*kgo.Record) (map[uint64]error, error) {
-	verdicts := make(map[uint64]error, len(records))
+func (s *Store) applyAll(records []*kgo.Record) (verdicts map[uint64]error, err error) {
+	if len(records) == 0 {
+		return nil, nil
+	}
+	verdicts = make(map[uint64]error, len(records))
 	b := newBuilder(s.Image(), s.acls)
 	defer func() {
-		image := b.image()
-		s.image.Store(image)
-		if b.quotasChanged {
-			s.quotas(image)
-		}
+		err = errors.Join(err, s.publish(b.image(), b.quotasChanged))
 	}()
 	for _, r := range records {
 		e, repeated, rejected, err := b.step(r.Offset, r.Value)
 		switch {
 		case err != nil:
 			return verdicts, err
-		case repeated || e.node != s.node || e.incarnation != s.incarnation:
+		case e.node != s.node || e.incarnation != s.incarnation:
+		case repeated:
+			if _, ok := verdicts[e.sequence]; !ok { // nor has anybody waited for it since an earlier verdict, if there was one
+				verdicts[e.sequence] = ErrSuperseded
+			}
 		case rejected != nil:
 			verdicts[e.sequence] = rejected
 		default:
@@ -357,16 +471,32 @@ func (s *Store) applyAll(records []*kgo.Record) (map[uint64]error, error) {
 	return verdicts, nil
 }
 
+// publish makes an image the latest. It is an error when the broker cannot work with what it says.
+func (s *Store) publish(image *Image, quotasChanged bool) error {
+	s.image.Store(image)
+	if quotasChanged {
+		s.quotas(image)
+	}
+	s.changed(image)
+	if m := s.member.Load(); m != nil {
+		m.judge()
+	}
+	if err := s.supported.check(s.node, image.Feature(MetadataVersion)); err != nil {
+		return final{fmt.Errorf("metadata log: %w", err)}
+	}
+	return nil
+}
+
 // step applies the entry at offset.
 func (b *builder) step(offset int64, value []byte) (e *entry, repeated bool, rejected *RejectedError, err error) {
 	if offset != b.offset {
-		return nil, false, nil, fmt.Errorf("metadata log has no entry %d: the next one is %d", b.offset, offset)
+		return nil, false, nil, final{fmt.Errorf("metadata log has no entry %d: the next one is %d", b.offset, offset)}
 	}
 	if e, err = decodeEntry(value); err != nil {
-		return nil, false, nil, fmt.Errorf("metadata entry %d: %w", offset, err)
+		return nil, false, nil, final{fmt.Errorf("metadata entry %d: %w", offset, err)}
 	}
-	b.offset++
 	repeated, rejected = b.apply(e)
+	b.offset++
 	return e, repeated, rejected, nil
 }
 

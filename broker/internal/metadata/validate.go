@@ -98,3 +98,18 @@ func (r AddACL) validate() error {
 }
 
 func (RemoveACL) validate() error { return nil }
+
+func (r RegisterBroker) validate() error {
+	switch {
+	case r.ID < 0:
+		return fmt.Errorf("broker id %d is negative", r.ID)
+	case r.Incarnation == "":
+		return errors.New("a registration needs an incarnation")
+	case r.MinLevel > r.MaxLevel:
+		return fmt.Errorf("broker %d works with no level: %d is over %d", r.ID, r.MinLevel, r.MaxLevel)
+	}
+	return nil
+}
+
+func (FenceBroker) validate() error      { return nil }
+func (UnregisterBroker) validate() error { return nil }

@@ -1,0 +1,269 @@
+package metadata
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+)
+
+// kafka reads and writes topics of one partition. Each request is made once and its outcome is the caller's to judge: kgo's
+// own producer and consumer would go on in the background, and hide that the far end is gone. Safe for concurrent use.
+type kafka struct {
+	client *kgo.Client
+
+	mu      sync.Mutex // guards what follows
+	leaders map[string]leader
+}
+
+// leader is where a topic's partition is.
+type leader struct {
+	node int32
+	id   [16]byte // of the topic
+}
+
+// How long one request may take.
+const (
+	produceTimeout = 10 * time.Second // for the far end, to have what it writes on all replicas
+	overhead       = 5 * time.Second  // for the way there and back
+)
+
+func newKafka(opts ...kgo.Opt) (*kafka, error) {
+	versions := kversion.Stable()
+	versions.SetMaxKeyVersion(kmsg.Produce.Int16(), 12) // later ones name topics by id
+	versions.SetMaxKeyVersion(kmsg.Fetch.Int16(), 12)
+	client, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.ClientID("brokerlab-metadata"),
+		kgo.DialTimeout(overhead),
+	}, append(opts,
+		kgo.RequestTimeoutOverhead(overhead),
+		kgo.RequestRetries(1), // whoever asks tries again
+		kgo.RetryTimeout(overhead),
+		kgo.MaxVersions(versions),
+		kgo.RequiredAcks(kgo.AllISRAcks()), // kgo writes it into raw requests, too
+		kgo.DisableIdempotentWrite(),       // sequence numbers in the entries make a repeated one harmless
+	)...)...)
+	if err != nil {
+		return nil, fmt.Errorf("make client of metadata log: %w", err)
+	}
+	return &kafka{client: client, leaders: map[string]leader{}}, nil
+}
+
+// leader finds the leader of a topic. A topic that is not the one it was is a [final] error: what is in it has another
+// history.
+func (k *kafka) leader(ctx context.Context, topic string) (int32, error) {
+	k.mu.Lock()
+	known, ok := k.leaders[topic]
+	k.mu.Unlock()
+	if ok && known.node >= 0 {
+		return known.node, nil
+	}
+	t, err := k.describe(ctx, topic)
+	if err != nil {
+		return 0, err
+	}
+	if len(t.Partitions) != 1 {
+		return 0, final{fmt.Errorf("topic %s has %d partitions, and the metadata needs 1", topic, len(t.Partitions))}
+	}
+	if ok && known.id != t.TopicID {
+		return 0, final{fmt.Errorf("topic %s was deleted and made anew while it was in use", topic)}
+	}
+	p := t.Partitions[0]
+	if p.ErrorCode != 0 || p.Leader < 0 {
+		return 0, fmt.Errorf("find leader of topic %s: %w", topic, errors.Join(kerr.ErrorForCode(p.ErrorCode), kerr.LeaderNotAvailable))
+	}
+	k.mu.Lock()
+	k.leaders[topic] = leader{node: p.Leader, id: t.TopicID}
+	k.mu.Unlock()
+	return p.Leader, nil
+}
+
+// forget makes the next request look for the topic's leader again.
+func (k *kafka) forget(topic string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l, ok := k.leaders[topic]; ok {
+		l.node = -1
+		k.leaders[topic] = l
+	}
+}
+
+// describe asks for the metadata of a topic.
+func (k *kafka) describe(ctx context.Context, topic string) (*kmsg.MetadataResponseTopic, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic = &topic
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, k.client)
+	if err != nil {
+		return nil, fmt.Errorf("find topic %s: %w", topic, err)
+	}
+	if len(resp.Topics) != 1 {
+		return nil, fmt.Errorf("find topic %s: %d topics answered", topic, len(resp.Topics))
+	}
+	if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil {
+		return nil, fmt.Errorf("find topic %s: %w", topic, err)
+	}
+	return &resp.Topics[0], nil
+}
+
+// toLeader sends a request to the leader of a topic. Whatever goes wrong, the next request asks who that is.
+func (k *kafka) toLeader(ctx context.Context, topic string, req kmsg.Request) (kmsg.Response, error) {
+	node, err := k.leader(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := k.client.Broker(int(node)).Request(ctx, req)
+	if err != nil {
+		k.forget(topic)
+	}
+	return resp, err
+}
+
+// produce appends values to a topic in one batch and returns when they are durable. After most errors they may be there.
+func (k *kafka) produce(ctx context.Context, topic string, values [][]byte, timeout time.Duration) error {
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks, req.TimeoutMillis = -1, int32(timeout.Milliseconds())
+	p := kmsg.NewProduceRequestTopicPartition()
+	p.Records = batch(values)
+	t := kmsg.NewProduceRequestTopic()
+	t.Topic, t.Partitions = topic, append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	answer, err := k.toLeader(ctx, topic, req)
+	if err != nil {
+		return fmt.Errorf("write topic %s: %w", topic, err)
+	}
+	resp, ok := answer.(*kmsg.ProduceResponse)
+	if !ok || len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return fmt.Errorf("write topic %s: no answer for its partition", topic)
+	}
+	if err := kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode); err != nil {
+		k.forget(topic)
+		return fmt.Errorf("write topic %s: %w", topic, err)
+	}
+	return nil
+}
+
+// batch is values as one record batch, stamped with the time of now, which nobody looks at.
+func batch(values [][]byte) []byte {
+	size := 0
+	for _, v := range values {
+		size += len(v) + 4*binary.MaxVarintLen32
+	}
+	records := make([]byte, 0, size)
+	var head []byte
+	for i, v := range values {
+		head = append(head[:0], 0)                      // attributes
+		head = binary.AppendVarint(head, 0)             // timestamp delta
+		head = binary.AppendVarint(head, int64(i))      // offset delta
+		head = binary.AppendVarint(head, -1)            // no key
+		head = binary.AppendVarint(head, int64(len(v))) // and its value
+		records = binary.AppendVarint(records, int64(len(head)+len(v)+1))
+		records = append(records, head...)
+		records = append(records, v...)
+		records = binary.AppendVarint(records, 0) // headers
+	}
+	now := time.Now().UnixMilli()
+	b := kmsg.RecordBatch{
+		PartitionLeaderEpoch: -1,
+		Magic:                2,
+		LastOffsetDelta:      int32(len(values) - 1),
+		FirstTimestamp:       now,
+		MaxTimestamp:         now,
+		ProducerID:           -1,
+		ProducerEpoch:        -1,
+		FirstSequence:        -1,
+		NumRecords:           int32(len(values)),
+		Records:              records,
+	}
+	const lengthAt, crcAt = 8, 17 // where they are in a batch; each is about what follows it
+	raw := b.AppendTo(make([]byte, 0, len(records)+64))
+	binary.BigEndian.PutUint32(raw[lengthAt:], uint32(len(raw)-lengthAt-4))
+	binary.BigEndian.PutUint32(raw[crcAt:], crc32.Checksum(raw[crcAt+4:], crc32.MakeTable(crc32.Castagnoli)))
+	return raw
+}
+
+// fetch reads a topic from an offset on, and waits up to wait for something to be there. end is the offset after the last
+// record that all replicas have.
+func (k *kafka) fetch(ctx context.Context, topic string, from int64, wait time.Duration) (records []*kgo.Record, end int64, err error) {
+	req := kmsg.NewPtrFetchRequest()
+	req.ReplicaID, req.SessionEpoch = -1, -1
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(wait.Milliseconds()), 1, maxBatch
+	p := kmsg.NewFetchRequestTopicPartition()
+	p.FetchOffset, p.PartitionMaxBytes = from, maxBatch
+	t := kmsg.NewFetchRequestTopic()
+	t.Topic, t.Partitions = topic, append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	answer, err := k.toLeader(ctx, topic, req)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read topic %s: %w", topic, err)
+	}
+	resp, ok := answer.(*kmsg.FetchResponse)
+	if ok && resp.ErrorCode != 0 {
+		return nil, 0, fmt.Errorf("read topic %s: %w", topic, kerr.ErrorForCode(resp.ErrorCode))
+	}
+	if !ok || len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return nil, 0, fmt.Errorf("read topic %s: no answer for its partition", topic)
+	}
+	got, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Topic: topic, Offset: from},
+		&resp.Topics[0].Partitions[0], kgo.DefaultDecompressor(), nil)
+	if got.Err != nil {
+		k.forget(topic)
+		return nil, 0, fmt.Errorf("read topic %s at %d: %w", topic, from, got.Err)
+	}
+	return got.Records, got.HighWatermark, nil
+}
+
+// What offset looks for.
+const (
+	atStart = -2
+	atEnd   = -1
+)
+
+// offset is the first offset of a topic (atStart), or the one after its last record (atEnd).
+func (k *kafka) offset(ctx context.Context, topic string, which int64) (int64, error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID = -1
+	p := kmsg.NewListOffsetsRequestTopicPartition()
+	p.Timestamp = which
+	t := kmsg.NewListOffsetsRequestTopic()
+	t.Topic, t.Partitions = topic, append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, k.client)
+	if err != nil {
+		return 0, fmt.Errorf("find the ends of topic %s: %w", topic, err)
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return 0, fmt.Errorf("find the ends of topic %s: no answer for its partition", topic)
+	}
+	if err := kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode); err != nil {
+		return 0, fmt.Errorf("find the ends of topic %s: %w", topic, err)
+	}
+	return resp.Topics[0].Partitions[0].Offset, nil
+}
+
+// final is an error that no other try will cure.
+type final struct{ error }
+
+func (f final) Unwrap() error { return f.error }
+
+// temporary tells whether the same request may succeed later: anything but a refusal that says it won't, or what the log
+// itself says.
+func temporary(err error) bool {
+	var refusal *kerr.Error
+	switch {
+	case errors.As(err, new(final)):
+		return false
+	case errors.Is(err, kerr.InvalidReplicationFactor): // a broker of those that were counted has just gone
+		return true
+	}
+	return !errors.As(err, &refusal) || refusal.Retriable
+}
