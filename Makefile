@@ -53,6 +53,7 @@ fresh: build ## check that committed generated files are what the code generates
 	@scripts/fresh.sh
 
 unit: ## unit tests with the race detector; those that need root run when root runs them
+	$(GO) test $$(scripts/packages.sh arithmetic)
 	$(GO) test -race $$(scripts/packages.sh unit)
 
 root: ## the same packages as root, where unit tests ran without it
@@ -63,8 +64,9 @@ root: ## the same packages as root, where unit tests ran without it
 scenarios: build ## the scenario suites, each against real brokers in a lab of namespaces (root)
 	@scripts/as-root.sh "scenarios" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 20m $$(scripts/packages.sh scenarios)
 
+# Three packages at a time, on however few cores: much of their time is waiting, and they allow for slow machines.
 e2e: build ## black-box tests with kcat and other real clients (root)
-	@scripts/as-root.sh "e2e" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 15m ./e2e/...
+	@scripts/as-root.sh "e2e" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 25m -p 3 ./e2e/...
 
 clients: build kafka ## every client over every protocol and family, each trouble; writes docs/clients.md (20 minutes)
 	BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 60m -v ./e2e/clients -matrix -update
