@@ -5,7 +5,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -31,7 +30,7 @@ func (p *peer) apis(resp *kmsg.ApiVersionsResponse) any {
 
 // answered is what came of a request: the view of its answer, or how the connection ended.
 func (c *conn) answered(req kmsg.Request, leave ...string) any {
-	resp, end := c.exchange(req, time.Minute)
+	resp, end := c.exchange(req, patience)
 	if end != "" {
 		return end
 	}
@@ -63,7 +62,7 @@ func (c *conn) shaped(version int16, body []byte) any {
 	if end := c.frame(append(header(18, version, c.correlation, &name, version >= 3), body...)); end != "" {
 		return "the end"
 	}
-	resp, end := c.receive(apiVersions(0, "", ""), time.Minute)
+	resp, end := c.receive(apiVersions(0, "", ""), patience)
 	if end != "" {
 		return "the end"
 	}

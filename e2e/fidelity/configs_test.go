@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
 
 // The resources whose configs can be described, and what one may do to a config.
@@ -125,22 +127,18 @@ func (p *peer) own(t *testing.T, kind kmsg.ConfigResourceType, resource, name st
 
 // settled returns once p describes a config as a change leaves it: Kafka's broker learns of it after its controller has
 // answered. want is "-" for no value of the resource's own; a value that must not be shown is "null". What does not come to
-// be within half a minute shows in what is compared.
+// be in time shows in what is compared.
 func (p *peer) settled(t *testing.T, kind kmsg.ConfigResourceType, resource, name, want string) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for tick := time.NewTicker(20 * time.Millisecond); ; <-tick.C {
-		is, has := p.own(t, kind, resource, name)
-		if !has {
+	var is string
+	if !kit.Within(time.Minute, func() bool {
+		var has bool
+		if is, has = p.own(t, kind, resource, name); !has {
 			is = "-"
 		}
-		if is == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Logf("%s describes %s of %q as %s, not as %s", p.name, name, resource, is, want)
-			return
-		}
+		return is == want
+	}) {
+		t.Logf("%s describes %s of %q as %s, not as %s", p.name, name, resource, is, want)
 	}
 }
 

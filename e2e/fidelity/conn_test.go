@@ -49,7 +49,7 @@ type conn struct {
 // dial connects, and fails t where that does not work. The connection is closed with t.
 func (p *peer) dial(t *testing.T, listener string, as how) *conn {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c, err := p.connect(ctx, listener, as)
 	if err != nil {
@@ -61,7 +61,7 @@ func (p *peer) dial(t *testing.T, listener string, as how) *conn {
 
 // connect is dial for who wants the error.
 func (p *peer) connect(ctx context.Context, listener string, as how) (*conn, error) {
-	dialer := net.Dialer{Timeout: time.Minute}
+	dialer := net.Dialer{Timeout: patience}
 	if as.from != "" {
 		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(as.from)}
 	}
@@ -136,7 +136,7 @@ func (c *conn) login(ctx context.Context, as how) error {
 	}
 	handshake := kmsg.NewPtrSASLHandshakeRequest()
 	handshake.Version, handshake.Mechanism = 1, mechanism.Name()
-	resp, end := c.exchange(handshake, time.Minute)
+	resp, end := c.exchange(handshake, patience)
 	if end != "" {
 		return errors.New("SaslHandshake: " + end)
 	}
@@ -150,7 +150,7 @@ func (c *conn) login(ctx context.Context, as how) error {
 	for done := false; !done; {
 		authenticate := kmsg.NewPtrSASLAuthenticateRequest()
 		authenticate.Version, authenticate.SASLAuthBytes = 2, token
-		resp, end := c.exchange(authenticate, time.Minute)
+		resp, end := c.exchange(authenticate, patience)
 		if end != "" {
 			return errors.New("SaslAuthenticate: " + end)
 		}
@@ -170,7 +170,7 @@ func (c *conn) close() { c.once.Do(func() { _ = c.Close() }) }
 
 // bytes sends b as it is. It returns "" or how it failed.
 func (c *conn) bytes(b []byte) string {
-	_ = c.SetWriteDeadline(time.Now().Add(time.Minute))
+	_ = c.SetWriteDeadline(time.Now().Add(patience))
 	_, err := c.Write(b)
 	return ending(err)
 }
@@ -239,7 +239,7 @@ func (c *conn) exchange(req kmsg.Request, within time.Duration) (kmsg.Response, 
 // ask is exchange for an answer that has to come.
 func (c *conn) ask(t *testing.T, req kmsg.Request) kmsg.Response {
 	t.Helper()
-	resp, end := c.exchange(req, time.Minute)
+	resp, end := c.exchange(req, patience)
 	if end != "" {
 		t.Fatalf("%s: %s v%d: %s", c.peer.name, kmsg.NameForKey(req.Key()), req.GetVersion(), end)
 	}
@@ -295,7 +295,7 @@ func (p *peer) request(t *testing.T, user string, req kmsg.Request) (kmsg.Respon
 			t.Fatalf("%s: connect as %s: %v", p.name, user, err)
 		}
 	}
-	resp, end := c.exchange(req, time.Minute)
+	resp, end := c.exchange(req, patience)
 	if end != "" {
 		c.close()
 		return nil, errors.New(end)

@@ -149,7 +149,8 @@ func TestFeatureUpdatesAreJudgedAlike(t *testing.T) {
 }
 
 // A cluster that came from 4.3: the gate of ranges of addresses is shut, is opened by an upgrade, and may not be shut again.
-func TestAnUpgradeFromThreeOpensTheGateForRanges(t *testing.T) {
+func TestAnUpgradeFromThreeOpensTheGateForRanges(t *testing.T) { //nolint:tparallel // its steps follow each other
+	t.Parallel()
 	b := pair(t, "metadata.version=4.3-IV0")
 	acl := func(host string) *kmsg.CreateACLsRequest {
 		r := kmsg.NewPtrCreateACLsRequest()

@@ -145,6 +145,10 @@ func (b *both) compare(t *testing.T, name string, run func(t *testing.T, p *peer
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	// Pairs of their own are at work side by side, and most of their time is waiting.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	begun := time.Now()
 	code := m.Run()
 	for _, k := range []*kept{&theShared, &theAuthority} {

@@ -29,7 +29,7 @@ const (
 
 const (
 	// bound is for what has to come at some time. Nothing depends on how soon it does.
-	bound = time.Minute
+	bound = patience
 	// silence is for how long nothing may come to a guest of which it is said that it waits.
 	silence = 500 * time.Millisecond
 )

@@ -90,7 +90,8 @@ func runLimits(t *testing.T, b *both, cases []limitCase) {
 	for _, c := range cases {
 		name := "limits/" + c.name
 		t.Run(name, func(t *testing.T) {
-			for range 3 {
+			const tries = 3
+			for try := range tries {
 				ours, kafka := c.on(t, b.ours, desks[b.ours]), c.on(t, b.kafka, desks[b.kafka])
 				one, other := <-ours, <-kafka
 				if one == nil || other == nil {
@@ -100,6 +101,13 @@ func runLimits(t *testing.T, b *both, cases []limitCase) {
 				if late := one.late + other.late; late != "" {
 					t.Log("again, for the machine is too slow: " + late)
 					continue
+				}
+				// What is another thing each time is the machine's doing: what the brokers do is seen again.
+				if try < tries-1 && !c.last {
+					if odd := slices.Concat(other.wrong, theList.odd(name, one.seen, other.seen)); len(odd) > 0 {
+						t.Logf("again, to see whether it is so each time: %s", strings.Join(odd, "; "))
+						continue
+					}
 				}
 				for _, wrong := range other.wrong {
 					t.Errorf("kafka: %s", wrong)
@@ -188,7 +196,7 @@ func (g *ground) enter(prefix, listener, source string, n int) []*guest {
 
 func orSilent(got string) string {
 	if got == "" {
-		return "nothing within a minute"
+		return "nothing within minutes"
 	}
 	return got
 }

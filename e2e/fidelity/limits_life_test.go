@@ -283,13 +283,13 @@ func (*ground) pipeline(one *guest, shut bool, requests ...kmsg.Request) string 
 	c := &conn{Conn: one.stream}
 	var answered []string
 	for {
-		patience := bound
+		wait := bound
 		if !shut && len(answered) > 0 && answered[len(answered)-1] == strconv.Itoa(len(requests)) {
-			patience = silence / 2 // after the last nothing comes, unless it is an end
+			wait = silence / 2 // after the last nothing comes, unless it is an end
 		}
-		b, end := c.read(patience)
+		b, end := c.read(wait)
 		switch {
-		case end == "timeout" && patience != bound:
+		case end == "timeout" && wait != bound:
 			return strings.Join(answered, " ") + ", open"
 		case end != "":
 			return strings.TrimPrefix(strings.Join(answered, " ")+", ", ", ") + map[string]string{"EOF": eof, "reset": rst}[end]

@@ -32,6 +32,7 @@ func hall(more ...string) []string {
 // TestLimits is about connections that are too many or come too fast: who waits, who is ended, and how. Its pairs are at
 // work side by side; the cases of one come one after another, as most limits are of a whole broker.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	needKafka(t)
 	var all sync.WaitGroup
 	for name, group := range map[string]struct {

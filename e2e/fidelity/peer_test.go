@@ -25,7 +25,7 @@ import (
 const (
 	kafkaVersion = "4.4.0"
 	clusterID    = "MkU3OEVBNTcwNTJENDM2Qg"
-	// patience is how long a peer may take to start or to stop.
+	// patience is how long a peer may take for what it does at once on a quiet machine. Nothing depends on how soon it does.
 	patience = 3 * time.Minute
 )
 
@@ -324,7 +324,7 @@ func (p *peer) serves() error {
 	defer c.close()
 	req := kmsg.NewPtrMetadataRequest()
 	req.Version, req.Topics = 12, []kmsg.MetadataRequestTopic{}
-	resp, end := c.exchange(req, 10*time.Second)
+	resp, end := c.exchange(req, patience)
 	if end != "" {
 		return errors.New(end)
 	}
@@ -349,14 +349,22 @@ func (p *peer) stop() error {
 	select {
 	case <-p.ended:
 		return nil
-	case <-time.After(20 * time.Second): // a Kafka whose clients are blocked does not always end
+	case <-time.After(p.grace()):
 		_ = p.process.Process.Kill()
 		<-p.ended
 		if p.name == "ours" {
-			return errors.New("it did not end within 20 s of SIGTERM")
+			return fmt.Errorf("it did not end within %v of SIGTERM", p.grace())
 		}
 		return nil
 	}
+}
+
+// grace is how long p may take to end: a Kafka whose clients are blocked does not always end.
+func (p *peer) grace() time.Duration {
+	if p.name == "kafka" {
+		return 20 * time.Second
+	}
+	return patience
 }
 
 // log is what the process has said so far, of all its starts.

@@ -58,7 +58,7 @@ func (c *conn) play(sends []sent) any {
 				what = end
 				break
 			}
-			b, end := c.read(time.Minute)
+			b, end := c.read(patience)
 			if what = "token " + noncelessText(string(b)); end != "" {
 				what = end
 			}
@@ -243,7 +243,8 @@ func TestAuthenticationsEndAlike(t *testing.T) {
 }
 
 // A session that ends: connections.max.reauth.ms.
-func TestSessionsAreRenewedAlike(t *testing.T) {
+func TestSessionsAreRenewedAlike(t *testing.T) { //nolint:tparallel // its steps follow each other
+	t.Parallel()
 	b := pair(t, "connections.max.reauth.ms=6000", "listener.name.sasl_ssl.plain.connections.max.reauth.ms=60000",
 		"listener.name.sasl_plaintext.scram-sha-512.connections.max.reauth.ms=0")
 	for _, p := range b.peers() {
