@@ -17,6 +17,9 @@ import (
 	"syscall"
 )
 
+// ErrNoRelease is in the error of [Fetch] for a version that no repository has that Maven asks.
+var ErrNoRelease = errors.New("no such release in the repositories that Maven asks")
+
 // ErrNoMaven is in the error of [Fetch] where there is no Maven.
 var ErrNoMaven = errors.New("Maven (mvn) is not on this machine") //nolint:staticcheck // a name
 
@@ -99,6 +102,9 @@ func fetch(ctx context.Context, dir, version string, progress func(string)) (err
 	who.become(cmd)
 	cmd.Stdout = seen
 	err = run(ctx, cmd)
+	if err != nil && unknown(seen.errors.String(), version) {
+		return fmt.Errorf("%w (https://kafka.apache.org/downloads lists what there is)", ErrNoRelease)
+	}
 	if err != nil {
 		return fmt.Errorf("maven: %w%s", err, said(seen.errors.Bytes()))
 	}
@@ -150,6 +156,12 @@ func (d *downloads) line(line string) {
 		d.files++
 		d.progress(fmt.Sprintf("fetching Kafka %s: %d jars, the last %s", d.version, d.files, path.Base(fields[i])))
 	}
+}
+
+// unknown tells whether Maven asked its repositories for Kafka's server in a version, and they do not have it.
+func unknown(errs, version string) bool {
+	server := "org.apache.kafka:kafka_2.13:jar:" + version
+	return strings.Contains(errs, "Could not find artifact "+server+" in ") || strings.Contains(errs, server+" was not found in ")
 }
 
 // useful tells whether a line of Maven's is about what went wrong rather than about Maven.

@@ -164,6 +164,19 @@ func only(t *testing.T, dir, name string) {
 }
 
 // Of a real release: formatting is idempotent, and a wrong level is told in Kafka's words.
+func TestAVersionThatDoesNotExistIsToldFromATroubleWithMaven(t *testing.T) {
+	for said, want := range map[string]bool{
+		"Failed to execute goal on project kafka-home: Could not find artifact org.apache.kafka:kafka_2.13:jar:9.9.9 in central (https://repo)":                             true,
+		"The following artifacts could not be resolved: org.apache.kafka:kafka-tools:jar:9.9.9: org.apache.kafka:kafka_2.13:jar:9.9.9 was not found in https://repo during": true,
+		"Could not transfer artifact org.apache.kafka:kafka_2.13:jar:9.9.9 from/to central (https://repo): Connection refused":                                              false,
+		"Could not find artifact org.apache.logging.log4j:log4j-core:jar:9.9.9 in central (https://repo)":                                                                   false,
+	} {
+		if got := unknown(said, "9.9.9"); got != want {
+			t.Errorf("unknown(%q) = %t, want %t", said, got, want)
+		}
+	}
+}
+
 func TestFormatIsKafkasOwn(t *testing.T) {
 	h, err := Find(Default)
 	if err != nil {
