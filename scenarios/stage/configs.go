@@ -53,7 +53,7 @@ func (s *Stage) alter(ctx context.Context, changes []kmsg.IncrementalAlterConfig
 	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
 	resource.ResourceType, resource.ResourceName, resource.Configs = kmsg.ConfigResourceTypeBroker, s.node.Config["node.id"], changes
 	req.Resources = append(req.Resources, resource)
-	resp, err := req.RequestWith(ctx, s.client)
+	resp, err := req.RequestWith(ctx, s.self())
 	Expect(err).NotTo(HaveOccurred())
 	Expect(resp.Resources).To(HaveLen(1))
 	if resp.Resources[0].ErrorCode == 0 {
@@ -84,7 +84,7 @@ func (s *Stage) SetIPRate(ctx context.Context, address string, rate float64) {
 	op.Key, op.Value, op.Remove = connectionRate, rate, rate < 0
 	entry.Ops = append(entry.Ops, op)
 	req.Entries = append(req.Entries, entry)
-	resp, err := req.RequestWith(ctx, s.client)
+	resp, err := req.RequestWith(ctx, s.self())
 	Expect(err).NotTo(HaveOccurred())
 	Expect(resp.Entries).To(HaveLen(1))
 	Expect(resp.Entries[0].ErrorCode).To(BeZero(), textOf(resp.Entries[0].ErrorMessage))
@@ -101,7 +101,7 @@ func (s *Stage) hasIPRate(ctx context.Context, address *string, rate float64) bo
 		component.MatchType = kmsg.QuotasMatchTypeDefault
 	}
 	req.Components, req.Strict = append(req.Components, component), true
-	resp, err := req.RequestWith(ctx, s.client)
+	resp, err := req.RequestWith(ctx, s.self())
 	Expect(err).NotTo(HaveOccurred())
 	Expect(resp.ErrorCode).To(BeZero(), textOf(resp.ErrorMessage))
 	for i := range resp.Entries {

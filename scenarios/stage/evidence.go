@@ -16,6 +16,7 @@ import (
 
 	"github.com/brokerlab/brokerlab/broker/admin"
 	"github.com/brokerlab/brokerlab/internal/kernel/sockdiag"
+	"github.com/brokerlab/brokerlab/netlab/topology"
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
 	"github.com/brokerlab/brokerlab/scenarios/report"
 )
@@ -98,8 +99,6 @@ func (s *Stage) save(folder string) error {
 	}
 	spec := CurrentSpecReport()
 	write(specFile, []byte(report.Clean(fmt.Sprintf("%s\n%s\n\n%s\n", spec.FullText(), spec.Failure.Location, spec.Failure.Message))), nil)
-	text, err := s.socketTable()
-	write(socketsFile, text, err)
 	s.mu.Lock()
 	var clients []fleet.Record
 	for _, f := range s.fleets {
@@ -107,31 +106,50 @@ func (s *Stage) save(folder string) error {
 	}
 	s.mu.Unlock()
 	asJSON(clientsFile, clients, nil)
-	if s.admin != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), evidenceTime)
-		if s.outside != nil {
-			rows, unlisted := s.taken(ctx)
-			asJSON(connectionsFile, rows, unlisted)
-		} else {
-			rows, unlisted := s.admin.DescribeConnections(ctx, admin.DescribeFilter{})
-			asJSON(connectionsFile, rows, unlisted)
-		}
-		kernel, uncounted := s.tryKernel(ctx, admin.KernelFilter{Sources: true})
-		asJSON(kernelFile, kernel, uncounted)
-		cancel()
+	for _, b := range s.brokers {
+		b.saveBroker(write, asJSON)
 	}
-	text, err = os.ReadFile(s.node.LogPath())
-	write(logFile, text, err)
-	text, err = os.ReadFile(filepath.Join(filepath.Dir(s.node.LogPath()), propertiesFile))
-	write(propertiesFile, text, err)
+	for _, n := range s.lab.Nodes() { // the engine of a cluster, or what is behind it
+		if n.Kind == topology.Engine || s.lab.Topology().Behind(&n.Node) {
+			text, err := os.ReadFile(n.LogPath())
+			write(n.Name+".log", text, err)
+		}
+	}
 	if s.capture != nil {
-		text, err = s.capture.stop()
+		text, err := s.capture.stop()
 		write(packetsFile, text, err)
 	}
 	if len(missing) > 0 {
 		write(missingFile, []byte(report.Clean(errors.Join(missing...).Error()+"\n")), nil)
 	}
 	return errors.Join(missing...)
+}
+
+// saveBroker writes what is known of one broker. In a cluster its name comes first in the files' names.
+func (s *Stage) saveBroker(write func(name string, text []byte, err error), asJSON func(name string, v any, err error)) {
+	name := func(file string) string { return file }
+	if len(s.brokers) > 1 {
+		name = func(file string) string { return s.node.Name + "-" + file }
+	}
+	text, err := s.socketTable()
+	write(name(socketsFile), text, err)
+	if s.admin != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), evidenceTime)
+		if s.outside != nil {
+			rows, unlisted := s.taken(ctx)
+			asJSON(name(connectionsFile), rows, unlisted)
+		} else {
+			rows, unlisted := s.admin.DescribeConnections(ctx, admin.DescribeFilter{Nodes: s.nodes()})
+			asJSON(name(connectionsFile), rows, unlisted)
+		}
+		kernel, uncounted := s.tryKernel(ctx, admin.KernelFilter{Sources: true})
+		asJSON(name(kernelFile), kernel, uncounted)
+		cancel()
+	}
+	text, err = os.ReadFile(s.node.LogPath())
+	write(name(logFile), text, err)
+	text, err = os.ReadFile(filepath.Join(filepath.Dir(s.node.LogPath()), propertiesFile))
+	write(name(propertiesFile), text, err)
 }
 
 // socketTable is all TCP sockets of the broker's listeners, one a line.

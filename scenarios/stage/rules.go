@@ -74,7 +74,7 @@ func (s *Stage) Create(ctx context.Context, rules ...acl.Binding) []Refusal {
 		one.Operation, one.PermissionType = kmsg.ACLOperation(b.Operation), kmsg.ACLPermissionType(b.Permission)
 		req.Creations = append(req.Creations, one)
 	}
-	resp, err := req.RequestWith(ctx, s.client)
+	resp, err := req.RequestWith(ctx, s.self())
 	Expect(err).NotTo(HaveOccurred())
 	Expect(resp.Results).To(HaveLen(len(rules)))
 	all := make([]Refusal, len(rules))
@@ -119,7 +119,7 @@ func (s *Stage) Revoke(ctx context.Context, rules ...string) {
 		one.Operation, one.PermissionType = kmsg.ACLOperation(b.Operation), kmsg.ACLPermissionType(b.Permission)
 		req.Filters = append(req.Filters, one)
 	}
-	resp, err := req.RequestWith(ctx, s.client)
+	resp, err := req.RequestWith(ctx, s.self())
 	Expect(err).NotTo(HaveOccurred())
 	Expect(resp.Results).To(HaveLen(len(rules)))
 	for i := range resp.Results {
@@ -137,7 +137,7 @@ func (s *Stage) RevokeAll(ctx context.Context) {
 	all.ResourceType, all.ResourcePatternType = kmsg.ACLResourceTypeAny, kmsg.ACLResourcePatternTypeAny
 	all.Operation, all.PermissionType = kmsg.ACLOperationAny, kmsg.ACLPermissionTypeAny
 	req.Filters = append(req.Filters, all)
-	resp, err := req.RequestWith(ctx, s.client)
+	resp, err := req.RequestWith(ctx, s.self())
 	Expect(err).NotTo(HaveOccurred())
 	Expect(resp.Results).To(HaveLen(1))
 	Expect(resp.Results[0].ErrorCode).To(BeZero())
@@ -147,7 +147,7 @@ func (s *Stage) RevokeAll(ctx context.Context) {
 // Ask sends one request as the stage's own client, who is a super user under [Authorizer].
 func (s *Stage) Ask(ctx context.Context, req kmsg.Request) kmsg.Response {
 	GinkgoHelper()
-	resp, err := s.client.Request(ctx, req)
+	resp, err := s.self().Request(ctx, req)
 	Expect(err).NotTo(HaveOccurred())
 	return resp
 }
@@ -164,7 +164,7 @@ func (s *Stage) Client(prefix, addr, listener, user string, options ...kgo.Opt) 
 	GinkgoHelper()
 	network, from := s.Network(prefix), netip.MustParseAddr(addr)
 	c, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(fmt.Sprintf("%s:%d", brokerNode, s.listener(listener).Port)),
+		kgo.SeedBrokers(fmt.Sprintf("%s:%d", s.node.Name, s.listener(listener).Port)),
 		kgo.Dialer(network.Dialer(from)),
 		kgo.SASL(plain.Auth{User: user, Pass: s.password(user)}.AsMechanism()),
 	}, options...)...)

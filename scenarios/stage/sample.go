@@ -56,26 +56,36 @@ func (s *Stage) sample() {
 }
 
 func (t *timeline) take(ctx context.Context, s *Stage) {
-	if s.frozen.Load() {
-		return
+	listed, established, answered := int64(0), int64(0), false
+	counts := true
+	for _, b := range s.brokers {
+		if b.frozen.Load() {
+			continue
+		}
+		k, err := b.TryKernel(ctx)
+		if err != nil {
+			continue
+		}
+		answered = true
+		for i := range k.Ports {
+			if b := k.Ports[i].Broker; b != nil {
+				listed += b.Listed
+			}
+		}
+		established += k.Group.Established
+		if counts = counts && k.Exactness != "unavailable"; counts {
+			t.kernel.Source = k.Mode + ", " + k.Exactness
+		}
 	}
-	k, err := s.TryKernel(ctx)
-	if err != nil {
+	if !answered {
 		return
 	}
 	at := time.Since(t.begin)
 	point := func(v int64) report.Point { return report.Point{At: at, Value: float64(v)} }
-	listed := int64(0)
-	for i := range k.Ports {
-		if b := k.Ports[i].Broker; b != nil {
-			listed += b.Listed
-		}
-	}
 	t.clients.Points = append(t.clients.Points, point(s.up()))
 	t.broker.Points = append(t.broker.Points, point(listed))
-	if k.Exactness != "unavailable" {
-		t.kernel.Source = k.Mode + ", " + k.Exactness
-		t.kernel.Points = append(t.kernel.Points, point(k.Group.Established))
+	if counts {
+		t.kernel.Points = append(t.kernel.Points, point(established))
 	}
 }
 

@@ -60,7 +60,7 @@ func (s *Stage) hasConfigs(ctx context.Context, changes []kmsg.IncrementalAlterC
 	resource := kmsg.NewDescribeConfigsRequestResource()
 	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeBroker, s.node.Config["node.id"]
 	req.Resources = append(req.Resources, resource)
-	resp, err := req.RequestWith(ctx, s.client)
+	resp, err := req.RequestWith(ctx, s.self())
 	Expect(err).NotTo(HaveOccurred())
 	Expect(resp.Resources).To(HaveLen(1))
 	Expect(resp.Resources[0].ErrorCode).To(BeZero(), textOf(resp.Resources[0].ErrorMessage))

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/broker/admin"
 	"github.com/brokerlab/brokerlab/netlab"
@@ -38,10 +39,13 @@ const (
 type Option func(*plan)
 
 type plan struct {
-	config    map[string]topology.Text
-	listeners []string
-	prefixes  []string
-	users     map[string]topology.FileUser
+	config      map[string]topology.Text
+	listeners   []string
+	prefixes    []string
+	users       map[string]topology.FileUser
+	brokers     int                      // that are a cluster; 0: a broker alone
+	kafka       bool                     // Apache Kafka is behind them
+	kafkaConfig map[string]topology.Text // of its nodes
 }
 
 // Broker sets keys of the broker's server.properties, as key=value.
@@ -68,18 +72,26 @@ func Subnet(prefixes ...string) Option {
 	return func(p *plan) { p.prefixes = append(p.prefixes, prefixes...) }
 }
 
-// Stage is what a spec works on. Safe for concurrent use.
+// Stage is what a spec works on, seen from one of its brokers. Safe for concurrent use.
 type Stage struct {
-	lab     *netlab.Lab
+	*scene
+
 	node    *netlab.Node
+	id      int32       // its node.id
+	frozen  atomic.Bool // nobody answers
+	outside *outside    // nil: the broker itself tells
+}
+
+// scene is what all brokers of a stage have in common.
+type scene struct {
+	lab     *netlab.Lab
 	ops     *netlab.Subnet
 	subnets map[string]*Network
+	brokers []*Stage // by their node.id, from 1
 	client  *kgo.Client
 	admin   *admin.Client
 	kadm    *kadm.Client
-	frozen  atomic.Bool // nobody answers
-	capture *capture    // nil unless packets are recorded
-	outside *outside    // nil: the broker itself tells
+	capture *capture // nil unless packets are recorded
 
 	saved  sync.Once // what is known of a failed spec
 	folder string    // where that is, below the report's folder
@@ -103,7 +115,7 @@ func New(ctx SpecContext, options ...Option) *Stage {
 		skip(report.LackTarget, err.Error())
 	}
 	before := lookAround()
-	s := &Stage{subnets: map[string]*Network{}, secrets: map[string]string{}}
+	s := &Stage{scene: &scene{subnets: map[string]*Network{}, secrets: map[string]string{}}}
 	DeferCleanup(func() {
 		if s.kept {
 			return // its owner goes on
@@ -116,10 +128,13 @@ func New(ctx SpecContext, options ...Option) *Stage {
 	for _, o := range options {
 		o(&p)
 	}
+	p.needKafka()
 	s.raise(ctx, &p)
 	s.record()
 	if Target().IsKafka() {
-		s.watchFromOutside(ctx)
+		for _, b := range s.brokers {
+			b.watchFromOutside(ctx)
+		}
 	}
 	s.connect(ctx)
 	s.sample()
@@ -127,12 +142,17 @@ func New(ctx SpecContext, options ...Option) *Stage {
 	return s
 }
 
-// node is the broker. A JVM is told to start fast, unless the environment tells it otherwise: a spec has it for seconds.
-func (p *plan) node() topology.FileNode {
-	n := Target().Node(p.config, p.listeners)
-	if !Target().IsKafka() {
+// node is a broker.
+func (p *plan) node(product Product) topology.FileNode {
+	n := product.Node(p.config, p.listeners)
+	if !product.IsKafka() {
 		return n
 	}
+	return fast(n)
+}
+
+// fast tells a JVM to start fast, unless the environment tells it otherwise: a spec has it for seconds.
+func fast(n topology.FileNode) topology.FileNode {
 	n.Env = map[string]topology.Text{}
 	for name, options := range map[string]topology.Text{
 		"KAFKA_HEAP_OPTS":            "-Xms256m -Xmx1g",
@@ -146,10 +166,10 @@ func (p *plan) node() topology.FileNode {
 }
 
 // file is the lab file of p.
-func (p *plan) file(name string) *topology.File {
+func (p *plan) file(name string, nodes map[string]topology.FileNode) *topology.File {
 	f := &topology.File{
 		Name:    name,
-		Nodes:   map[string]topology.FileNode{brokerNode: p.node()},
+		Nodes:   nodes,
 		Subnets: map[string]topology.FileSubnet{opsName: {CIDR: topology.Strings{opsPrefix}}},
 	}
 	for i, prefix := range p.prefixes {
@@ -164,7 +184,8 @@ func (s *Stage) raise(ctx context.Context, p *plan) {
 	binary, err := Binary(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	name := labName(os.Getpid(), number.Add(1))
-	lab, err := p.file(name).Resolve("")
+	nodes, brokers := p.nodes()
+	lab, err := p.file(name, nodes).Resolve("")
 	Expect(err).NotTo(HaveOccurred())
 	o := netlab.Options{Binary: binary, Progress: func(line string) { GinkgoWriter.Println(line) }}
 	s.lab, err = netlab.Up(ctx, lab, o)
@@ -187,8 +208,16 @@ func (s *Stage) raise(ctx context.Context, p *plan) {
 	for _, skipped := range s.lab.Skipped() {
 		skip(report.LackKernel, fmt.Sprintf("%s %s: %s", skipped.Name, skipped.What, skipped.Why))
 	}
-	s.node, err = s.lab.Node(brokerNode)
-	Expect(err).NotTo(HaveOccurred())
+	for i, name := range brokers {
+		b := s
+		if i > 0 {
+			b = &Stage{scene: s.scene}
+		}
+		b.node, err = s.lab.Node(name)
+		Expect(err).NotTo(HaveOccurred())
+		b.id = int32(i + 1)
+		s.brokers = append(s.brokers, b)
+	}
 	s.ops, err = s.lab.Subnet(opsName)
 	Expect(err).NotTo(HaveOccurred())
 	for i, text := range p.prefixes {
@@ -206,26 +235,27 @@ func (s *Stage) keptLab() string {
 	return s.lab.Name()
 }
 
-// printLogs puts what the broker said into the report of a spec that failed.
+// printLogs puts what the lab's nodes said into the report of a spec that failed.
 func (s *Stage) printLogs() {
-	text, err := os.ReadFile(s.node.LogPath())
-	if err != nil {
-		return
+	for _, n := range s.lab.Nodes() {
+		text, err := os.ReadFile(n.LogPath())
+		if err != nil {
+			continue
+		}
+		const most = 16 << 10
+		if len(text) > most {
+			text = append([]byte("…"), text[len(text)-most:]...)
+		}
+		GinkgoWriter.Printf("--- the log of %s\n%s\n", n.Name, text)
 	}
-	const most = 16 << 10
-	if len(text) > most {
-		text = append([]byte("…"), text[len(text)-most:]...)
-	}
-	GinkgoWriter.Printf("--- the broker's log\n%s\n", text)
 }
 
 // connect makes the stage's own client, over plaintext from the subnet ops.
 func (s *Stage) connect(ctx context.Context) {
 	GinkgoHelper()
-	l := s.listener(s.plainListener())
 	var err error
 	s.client, err = kgo.NewClient(
-		kgo.SeedBrokers(fmt.Sprintf("%s:%d", brokerNode, l.Port)),
+		kgo.SeedBrokers(strings.Split(s.Bootstrap(s.plainListener()), ",")...),
 		kgo.Dialer(s.ops.Dialer(netip.Addr{})),
 		kgo.ClientID("stage"),
 		admin.Versions(),
@@ -233,8 +263,10 @@ func (s *Stage) connect(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(s.client.Close)
 	s.admin, s.kadm = admin.New(s.client), kadm.NewClient(s.client)
-	Eventually(s.Ping).WithContext(ctx).WithTimeout(30 * time.Second).Should(Succeed())
-	s.hasConfigs(ctx, nil) // so that the connection to the broker under its own name, too, is there before anybody counts
+	for _, b := range s.brokers {
+		Eventually(b.Ping).WithContext(ctx).WithTimeout(30 * time.Second).Should(Succeed())
+		b.hasConfigs(ctx, nil) // so that the connection to the broker under its own name, too, is there before anybody counts
+	}
 }
 
 // plainListener is the first listener with protocol PLAINTEXT.
@@ -282,7 +314,13 @@ func (s *Stage) Network(prefix string) *Network {
 func (s *Stage) Node() *netlab.Node { return s.node }
 
 // Ping asks the broker for a sign of life.
-func (s *Stage) Ping(ctx context.Context) error { return s.client.Ping(ctx) }
+func (s *Stage) Ping(ctx context.Context) error {
+	if len(s.brokers) < 2 {
+		return s.client.Ping(ctx)
+	}
+	_, err := s.self().Request(ctx, kmsg.NewPtrApiVersionsRequest())
+	return err
+}
 
 // Lab is the stage's lab.
 func (s *Stage) Lab() *netlab.Lab { return s.lab }

@@ -126,6 +126,7 @@ const (
 	MaxSSL     Ability = "max-ssl"     // max.ssl.connections (KIP-1015)
 	Ranges     Ability = "ranges"      // hosts of ACLs that are ranges (KIP-1276)
 	Metrics    Ability = "metrics"     // metrics over HTTP, with the reasons for which connections ended
+	Faces      Ability = "faces"       // brokers before an engine that is somewhere else
 )
 
 // Specs with the label "kafka" are the few that CI asks of Apache Kafka with each change; every spec can be asked by hand.
@@ -180,6 +181,8 @@ func (p Product) lacks(need Ability) string {
 		return "request by which clients push their configurations (KIP-1324)"
 	case MaxSSL:
 		return "max.ssl.connections (KIP-1015)"
+	case Faces:
+		return "brokers before an engine that is somewhere else"
 	case Metrics:
 		return "metrics over HTTP, and nothing that tells why a connection ended"
 	case Ranges:

@@ -36,7 +36,7 @@ func (s *Stage) everyConnection(ctx context.Context) []admin.ClientConnection {
 	if s.outside != nil {
 		rows, err = s.listFromOutside(ctx)
 	} else {
-		rows, err = s.admin.ListClientConnections(ctx, admin.ListFilter{})
+		rows, err = s.admin.ListClientConnections(ctx, admin.ListFilter{Nodes: s.nodes()})
 	}
 	Expect(err).NotTo(HaveOccurred())
 	return rows
@@ -45,6 +45,7 @@ func (s *Stage) everyConnection(ctx context.Context) []admin.ClientConnection {
 // ListWhere is the broker's list with filters. A spec that filters needs [Listing].
 func (s *Stage) ListWhere(ctx context.Context, f admin.ListFilter) []admin.ClientConnection {
 	GinkgoHelper()
+	f.Nodes = s.nodes()
 	rows, err := s.admin.ListClientConnections(ctx, f)
 	Expect(err).NotTo(HaveOccurred())
 	return slices.DeleteFunc(rows, func(r admin.ClientConnection) bool { return own(r.ClientAddress) })
@@ -53,6 +54,7 @@ func (s *Stage) ListWhere(ctx context.Context, f admin.ListFilter) []admin.Clien
 // Describe is the broker's rich list (DescribeConnections) without the stage's own connections. A spec that asks for it needs [Listing].
 func (s *Stage) Describe(ctx context.Context, f admin.DescribeFilter) []admin.Connection {
 	GinkgoHelper()
+	f.Nodes = s.nodes()
 	rows, err := s.admin.DescribeConnections(ctx, f)
 	Expect(err).NotTo(HaveOccurred())
 	return slices.DeleteFunc(rows, func(r admin.Connection) bool { return own(r.ClientAddress) })
@@ -61,6 +63,7 @@ func (s *Stage) Describe(ctx context.Context, f admin.DescribeFilter) []admin.Co
 // ClientConfigs is what clients have pushed of their configurations, as the broker keeps it (client.config.policy.class.name=store).
 func (s *Stage) ClientConfigs(ctx context.Context, f admin.ClientConfigsFilter) []protocol.DescribeClientConfigsResponseClient {
 	GinkgoHelper()
+	f.Nodes = s.nodes()
 	answers, err := s.admin.DescribeClientConfigs(ctx, f)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(answers).To(HaveLen(1))
@@ -95,6 +98,7 @@ func (s *Stage) tryKernel(ctx context.Context, f admin.KernelFilter) (*protocol.
 	if s.outside != nil {
 		return s.kernelFromOutside(ctx)
 	}
+	f.Nodes = s.nodes()
 	answers, err := s.admin.DescribeKernel(ctx, f)
 	if err != nil {
 		return nil, err
@@ -190,7 +194,7 @@ func (s *Stage) Metrics(ctx context.Context) map[string]float64 {
 	GinkgoHelper()
 	transport := &http.Transport{DialContext: s.ops.Dialer(netip.Addr{}), DisableKeepAlives: true}
 	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:%d/metrics", brokerNode, metricsPort), http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:%d/metrics", s.node.Name, metricsPort), http.NoBody)
 	Expect(err).NotTo(HaveOccurred())
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	Expect(err).NotTo(HaveOccurred())

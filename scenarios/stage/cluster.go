@@ -1,0 +1,143 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/netlab"
+	"github.com/brokerlab/brokerlab/netlab/kafkahome"
+	"github.com/brokerlab/brokerlab/netlab/topology"
+	"github.com/brokerlab/brokerlab/scenarios/report"
+)
+
+const (
+	// clusterName is the cluster of a stage's brokers.
+	clusterName = "brokers"
+	// engineNode is the node of the embedded engine of brokers that are a cluster.
+	engineNode = "engine"
+	// EngineVersion is the release of Apache Kafka that [BeforeKafka] puts brokers before.
+	EngineVersion = kafkahome.Default
+)
+
+// Brokers makes the stage's brokers a cluster of so many, named broker1, broker2 and so on, before an embedded engine in a node of
+// its own. The stage itself is about the first of them; [Stage.Broker] gives the others. Against Apache Kafka they are a cluster
+// of its own.
+func Brokers(count int) Option {
+	return func(p *plan) { p.brokers = count }
+}
+
+// BeforeKafka puts the brokers before as many nodes of Apache Kafka, named kafka1, kafka2 and so on, instead of an embedded engine.
+func BeforeKafka() Option {
+	return func(p *plan) { p.kafka = true }
+}
+
+// nodes are the nodes of the stage's lab, and the names of its brokers in order.
+func (p *plan) nodes() (nodes map[string]topology.FileNode, brokers []string) {
+	if p.brokers == 0 {
+		return map[string]topology.FileNode{brokerNode: p.node(Target())}, []string{brokerNode}
+	}
+	nodes = map[string]topology.FileNode{}
+	for i := range p.brokers {
+		name := brokerNode + strconv.Itoa(i+1)
+		n := p.node(Target())
+		n.Cluster = clusterName
+		nodes[name], brokers = n, append(brokers, name)
+		if p.kafka {
+			behind := fast(topology.FileNode{Kind: topology.Kafka, Version: EngineVersion, Cluster: clusterName, Config: p.kafkaConfig})
+			nodes[topology.Kafka+strconv.Itoa(i+1)] = behind
+		}
+	}
+	if !p.kafka && !Target().IsKafka() {
+		nodes[engineNode] = topology.FileNode{Kind: topology.Engine, Cluster: clusterName}
+	}
+	return nodes, brokers
+}
+
+// needKafka skips the spec where there is no Apache Kafka to put brokers before.
+func (p *plan) needKafka() {
+	if !p.kafka {
+		return
+	}
+	_, err := kafkahome.Find(EngineVersion)
+	if err == nil {
+		err = kafkahome.CheckJava()
+	}
+	if err != nil {
+		skip(report.LackTarget, err.Error())
+	}
+}
+
+// Broker is the stage seen from its broker with this node.id: its node, its list, its counts, clients at its listeners, requests to
+// it alone. Everything else is shared.
+func (s *Stage) Broker(id int) *Stage {
+	GinkgoHelper()
+	Expect(id).To(And(BeNumerically(">", 0), BeNumerically("<=", len(s.brokers))), "the stage has no broker %d", id)
+	return s.brokers[id-1]
+}
+
+// All is the stage seen from each of its brokers, in order.
+func (s *Stage) All() []*Stage { return s.brokers }
+
+// Part is another node of the stage's lab by its name: "engine", or "kafka1" and so on.
+func (s *Stage) Part(name string) *netlab.Node {
+	GinkgoHelper()
+	n, err := s.lab.Node(name)
+	Expect(err).NotTo(HaveOccurred())
+	return n
+}
+
+// Name is the name of the broker's node.
+func (s *Stage) Name() string { return s.node.Name }
+
+// Cut lets no packet pass between the broker's node and another node or subnet of the lab, until heal is called or the spec ends.
+func (s *Stage) Cut(ctx context.Context, other string) (heal func(context.Context)) {
+	GinkgoHelper()
+	Expect(s.lab.Cut(ctx, s.node.Name, other)).To(Succeed())
+	heal = func(ctx context.Context) {
+		GinkgoHelper()
+		Expect(s.lab.Heal(ctx, s.node.Name, other)).To(Succeed())
+	}
+	DeferCleanup(heal)
+	return heal
+}
+
+// nodes is what is asked of a cluster to ask this broker alone; a broker that is alone needs no name.
+func (s *Stage) nodes() []int32 {
+	if len(s.brokers) < 2 {
+		return nil
+	}
+	return []int32{s.id}
+}
+
+// self sends requests to this broker.
+func (s *Stage) self() kmsg.Requestor {
+	if len(s.brokers) < 2 {
+		return s.client
+	}
+	return one{s.client.Broker(int(s.id))}
+}
+
+// one sends requests to one broker of a cluster.
+type one struct{ broker *kgo.Broker }
+
+// Request sends a request, again where that can help.
+func (o one) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	return o.broker.RetriableRequest(ctx, req)
+}
+
+// Bootstrap is the address of a listener of every broker of the stage, as --bootstrap-server takes them.
+func (s *Stage) Bootstrap(listener string) string {
+	GinkgoHelper()
+	all := make([]string, len(s.brokers))
+	for i, b := range s.brokers {
+		all[i] = fmt.Sprintf("%s:%d", b.node.Name, b.listener(listener).Port)
+	}
+	return strings.Join(all, ",")
+}
