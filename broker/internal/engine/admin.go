@@ -108,10 +108,10 @@ func (e *Engine) checkNewTopic(t *kmsg.CreateTopicsRequestTopic) verdict {
 		switch {
 		case t.ReplicationFactor < -1 || t.ReplicationFactor == 0:
 			return verdict{kerr.InvalidReplicationFactor, "Replication factor must be larger than 0, or -1 to use the default value."}
-		case t.ReplicationFactor > 1:
+		case int(t.ReplicationFactor) > len(e.nodes):
 			return verdict{kerr.InvalidReplicationFactor, fmt.Sprintf(
-				"Unable to replicate the partition %d time(s): The target replication factor of %d cannot be reached because only 1 broker(s) are registered.",
-				t.ReplicationFactor, t.ReplicationFactor)}
+				"Unable to replicate the partition %d time(s): The target replication factor of %d cannot be reached because only %d broker(s) are registered.",
+				t.ReplicationFactor, t.ReplicationFactor, len(e.nodes))}
 		case t.NumPartitions < -1 || t.NumPartitions == 0:
 			return verdict{kerr.InvalidPartitions, "Number of partitions was set to an invalid non-positive value."}
 		}
@@ -152,16 +152,16 @@ func (e *Engine) checkAssignment(t *kmsg.CreateTopicsRequestTopic) verdict {
 	return verdict{}
 }
 
-// checkReplicas judges an assignment: there is one node.
+// checkReplicas judges an assignment.
 func (e *Engine) checkReplicas(replicas []int32) verdict {
 	if len(replicas) == 0 {
 		return verdict{kerr.InvalidReplicaAssignment, "The manual partition assignment includes an empty replica list."}
 	}
 	for i, r := range replicas {
 		switch {
-		case r != e.nodeID:
+		case !slices.Contains(e.nodes, r):
 			return verdict{kerr.InvalidReplicaAssignment, fmt.Sprintf("The manual partition assignment includes broker %d, but no such broker is registered.", r)}
-		case i > 0:
+		case slices.Contains(replicas[:i], r):
 			return verdict{kerr.InvalidReplicaAssignment, fmt.Sprintf("The manual partition assignment includes the broker %d more than once.", r)}
 		}
 	}

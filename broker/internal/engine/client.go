@@ -16,8 +16,9 @@ var errBusy = errors.New("a client has one request in flight at a time")
 // itself. Its methods are safe for concurrent use, but it takes one request at a time.
 type Client struct {
 	engine *Engine
+	leases *leases
 	from   lessee
-	lease  lease               // guarded by engine.leases.mu
+	lease  lease               // guarded by leases.mu
 	shares map[string]struct{} // open share sessions; touched by the request in flight alone
 }
 
@@ -28,8 +29,9 @@ func (c *Client) SetClientID(id string) { c.from.clientID = id }
 // the next Do may come from within it. req is not changed, but must not be changed before done was called either: the
 // data plane may keep parts of it.
 //
-// Errors: [*RefusedError] when the guard refused the request, [*AcksError] when a Produce with acks=0 failed,
-// [ErrClosed] after Close; any other means that the data plane gave the request up. After each of these the front
+// The records of a Fetch answer are the caller's only until done returns. Errors: [*RefusedError] when the guard
+// refused the request, [*AcksError] when a Produce with acks=0 failed, [ErrClosed] after Close, [ErrUnavailable] when a
+// data plane somewhere else could not be reached or did not answer in time; any other means that the data plane gave the request up. After each of these the front
 // door answers in the request's own shape or closes the connection. A Produce with acks=0 that succeeded is answered
 // as one with acks=1 is; nothing of it goes to the client.
 func (c *Client) Do(req kmsg.Request, done func(kmsg.Response, error)) {
@@ -45,7 +47,7 @@ func (c *Client) Do(req kmsg.Request, done func(kmsg.Response, error)) {
 	}
 	before := e.plane.unsaved()
 	if pass.controller && e.separateController {
-		e.send(c.from, true, pass.req, func(resp kmsg.Response, err error) {
+		sendOver(func() (link, error) { return e.plane.open(true) }, c.from, pass.req, func(resp kmsg.Response, err error) {
 			if err == nil {
 				resp, err = pass.finish(resp)
 			}
@@ -56,7 +58,7 @@ func (c *Client) Do(req kmsg.Request, done func(kmsg.Response, error)) {
 		})
 		return
 	}
-	l, err := e.leases.take(c)
+	l, err := c.leases.take(c)
 	if err != nil {
 		go done(nil, err)
 		return
@@ -83,7 +85,6 @@ func (e *Engine) checkKept(req kmsg.Request, before uint64) error {
 
 // forward sends what the guard let pass, over the link that the client leases until the last answer.
 func (c *Client) forward(l link, req kmsg.Request, pass passage, done func(kmsg.Response, error)) {
-	e := c.engine
 	l.send(c.from, pass.req, func(resp kmsg.Response, err error) {
 		if err == nil && pass.then != nil {
 			next, nextErr := pass.then(resp)
@@ -96,7 +97,7 @@ func (c *Client) forward(l link, req kmsg.Request, pass passage, done func(kmsg.
 		if err == nil {
 			c.noteShares(pass.req, resp)
 		}
-		e.leases.answered(c, err != nil, len(c.shares))
+		c.leases.answered(c, err != nil, len(c.shares))
 		if err == nil {
 			resp, err = pass.finish(resp)
 		}
@@ -110,7 +111,7 @@ func (c *Client) forward(l link, req kmsg.Request, pass passage, done func(kmsg.
 
 // Close says that the client is gone: its link is closed and what is in flight cancelled, with [ErrClosed] to its done.
 // A second call does nothing.
-func (c *Client) Close() { c.engine.leases.drop(c) }
+func (c *Client) Close() { c.leases.drop(c) }
 
 // noteShares follows which share sessions are open on the client's link.
 func (c *Client) noteShares(req kmsg.Request, resp kmsg.Response) {
@@ -173,6 +174,7 @@ func (e *Engine) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, 
 		err  error
 	}
 	c := e.Client(netip.AddrPort{}, "")
+	c.from.passing = false
 	got := make(chan outcome, 1)
 	c.Do(req, func(resp kmsg.Response, err error) { got <- outcome{resp, err} })
 	defer c.Close()

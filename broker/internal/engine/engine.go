@@ -15,8 +15,11 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/netip"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -41,6 +44,12 @@ type Options struct {
 	BrokerConfigs map[string]string
 	// Log gets the engine's own lines; nil drops them.
 	Log *slog.Logger
+	// Remote is where the data plane is when it is not in this process; of the others only NodeID and Log mean anything
+	// then. nil: it is in this process.
+	Remote *Remote
+
+	// hosted are the addresses of the nodes 1, 2 … of a data plane that serves several brokers, see [Listen].
+	hosted []net.Addr
 }
 
 // VersionRange is the versions of one API that can be served, both ends included.
@@ -49,19 +58,22 @@ type VersionRange struct{ Min, Max int16 }
 // Engine is an open data plane. Safe for concurrent use.
 type Engine struct {
 	nodeID            int32
+	nodes             []int32 // of the data plane in this process
 	defaultPartitions int
 	maxPartitions     int // 0: any number
 	// separateController tells that topics are made over links of their own, see [kfakePlane].
 	separateController bool
 
 	plane    plane
+	remote   *remotePlane // the same as plane, where that is somewhere else
 	leases   leases
+	hosted   map[int32]*leases // those of each node, where there are several
 	topics   topics
 	batches  batches
 	groups   groupConfigs
 	policies policies
 	rules    map[int16]rule
-	versions map[int16]VersionRange
+	versions atomic.Pointer[map[int16]VersionRange]
 
 	dir       *dataDir // nil without Options.Dir
 	recovered bool     // Open succeeded: a stop after that is clean
@@ -70,7 +82,7 @@ type Engine struct {
 }
 
 // Open starts the data plane and recovers what Options.Dir holds. It reads every segment that was written to since
-// the last clean stop.
+// the last clean stop. A data plane that is somewhere else is waited for until ctx ends.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -78,8 +90,12 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if err := checkOptions(&o); err != nil {
 		return nil, err
 	}
+	if o.Remote != nil {
+		return openRemote(ctx, &o)
+	}
 	e := &Engine{
 		nodeID:             o.NodeID,
+		nodes:              []int32{o.NodeID},
 		defaultPartitions:  max(o.DefaultPartitions, 1),
 		maxPartitions:      o.MaxPartitions,
 		separateController: o.NodeID != 0,
@@ -100,7 +116,10 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		return nil, errors.Join(err, e.dir.release())
 	}
 	e.plane = plane
-	e.leases.open, e.leases.linger = plane.open, linger
+	e.leases.open, e.leases.linger, e.leases.maxIdle = plane.open, linger, maxIdleLinks
+	if len(o.hosted) > 0 {
+		e.host(plane)
+	}
 	err = e.learn(ctx)
 	if err == nil && e.dir != nil {
 		err = e.restore(ctx, o)
@@ -135,7 +154,7 @@ func (e *Engine) learn(ctx context.Context) error {
 		return fmt.Errorf("ask the data plane for its versions: %w", err)
 	}
 	has, _ := resp.(*kmsg.ApiVersionsResponse)
-	e.versions = e.offer(has)
+	e.versions.Store(new(e.offer(has)))
 
 	all := kmsg.NewPtrMetadataRequest()
 	all.SetVersion(12)
@@ -154,12 +173,16 @@ func (e *Engine) learn(ctx context.Context) error {
 
 // ask makes one unguarded request and waits for its answer.
 func (e *Engine) ask(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	return askOver(ctx, func() (link, error) { return e.plane.open(false) }, req)
+}
+
+func askOver(ctx context.Context, open func() (link, error), req kmsg.Request) (kmsg.Response, error) {
 	type outcome struct {
 		resp kmsg.Response
 		err  error
 	}
 	got := make(chan outcome, 1)
-	e.send(lessee{}, false, req, func(resp kmsg.Response, err error) { got <- outcome{resp, err} })
+	sendOver(open, lessee{}, req, func(resp kmsg.Response, err error) { got <- outcome{resp, err} })
 	select {
 	case o := <-got:
 		return o.resp, o.err
@@ -168,9 +191,9 @@ func (e *Engine) ask(ctx context.Context, req kmsg.Request) (kmsg.Response, erro
 	}
 }
 
-// send makes one unguarded request over a link of its own.
-func (e *Engine) send(from lessee, controller bool, req kmsg.Request, answer func(kmsg.Response, error)) {
-	l, err := e.plane.open(controller)
+// sendOver makes one unguarded request over a link of its own.
+func sendOver(open func() (link, error), from lessee, req kmsg.Request, answer func(kmsg.Response, error)) {
+	l, err := open()
 	if err != nil {
 		go answer(nil, err)
 		return
@@ -185,6 +208,9 @@ func (e *Engine) send(from lessee, controller bool, req kmsg.Request, answer fun
 func (e *Engine) Close() error {
 	e.closeOnce.Do(func() {
 		e.leases.close()
+		for _, l := range e.hosted {
+			l.close()
+		}
 		e.closeErr = e.plane.close()
 		if e.closeErr == nil && e.recovered {
 			e.closeErr = e.dir.markClean()
@@ -194,19 +220,33 @@ func (e *Engine) Close() error {
 	return e.closeErr
 }
 
-// Versions tells what [Client.Do] can serve; the map is the caller's. A key that is absent is refused.
-func (e *Engine) Versions() map[int16]VersionRange { return maps.Clone(e.versions) }
+// Versions tells what [Client.Do] can serve; the map is the caller's. A key that is absent is refused. Those of a data
+// plane somewhere else may change: [Remote].Changed is called then.
+func (e *Engine) Versions() map[int16]VersionRange { return maps.Clone(*e.versions.Load()) }
 
 // Client returns the engine for one front-door connection from remote, which group members are described with.
 func (e *Engine) Client(remote netip.AddrPort, clientID string) *Client {
-	return &Client{engine: e, from: lessee{remote: remote, clientID: clientID}}
+	return &Client{engine: e, leases: &e.leases, from: lessee{remote: remote, clientID: clientID, passing: true}}
 }
 
-// TopicName resolves a topic id, without blocking.
-func (e *Engine) TopicName(id [16]byte) (string, bool) { return e.topics.name(id) }
+// TopicName resolves a topic id, without blocking. Of a data plane somewhere else it knows what it last saw, and looks
+// again soon when it does not know an id.
+func (e *Engine) TopicName(id [16]byte) (string, bool) {
+	name, ok := e.topics.name(id)
+	if !ok && e.remote != nil {
+		e.remote.lookAgain()
+	}
+	return name, ok
+}
 
-// TopicID resolves a topic name, without blocking.
-func (e *Engine) TopicID(name string) ([16]byte, bool) { return e.topics.id(name) }
+// TopicID resolves a topic name, as [Engine.TopicName] does an id.
+func (e *Engine) TopicID(name string) ([16]byte, bool) {
+	id, ok := e.topics.id(name)
+	if !ok && e.remote != nil {
+		e.remote.lookAgain()
+	}
+	return id, ok
+}
 
 // TopicChanges counts how often a topic came or went: as long as it is the same, so are [Engine.TopicNames].
 func (e *Engine) TopicChanges() uint64 {
@@ -221,8 +261,15 @@ func (e *Engine) TopicNames() []string { return e.topics.all() }
 // Partitions is how many partitions a topic has; 0 where there is none of that name.
 func (e *Engine) Partitions(topic string) int { return e.topics.size(topic) }
 
-// LogDir is the directory that the records are in, as clients are told it.
+// LogDir is the directory that the records are in, as clients are told it; "" where they are somewhere else.
 func (e *Engine) LogDir() string {
+	if e.remote != nil {
+		return ""
+	}
 	path, _, _ := e.dir.disk()
 	return path
+}
+
+func sortedKeys(versions map[int16]VersionRange) []int16 {
+	return slices.Sorted(maps.Keys(versions))
 }

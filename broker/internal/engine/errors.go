@@ -10,6 +10,10 @@ import (
 // ErrClosed answers requests of a closed [Engine] or [Client].
 var ErrClosed = errors.New("engine is closed")
 
+// ErrUnavailable answers requests for a data plane somewhere else that cannot be reached, or that did not answer in
+// time. What became of a request that was on its way is not known.
+var ErrUnavailable = errors.New("the engine cannot be reached")
+
 // RefusedError says that the guard refused a whole request. The front door answers Code in the request's own shape.
 type RefusedError struct {
 	Key  int16

@@ -63,7 +63,7 @@ func on[R kmsg.Request](admit func(*Engine, R) (passage, error)) func(*Engine, k
 // admit is the guard: what it lets pass can't harm the data plane.
 func (e *Engine) admit(req kmsg.Request) (passage, error) {
 	key, version := req.Key(), req.GetVersion()
-	offered, ok := e.versions[key]
+	offered, ok := (*e.versions.Load())[key]
 	if !ok || version < offered.Min || version > offered.Max {
 		return passage{}, refuse(req, kerr.UnsupportedVersion, "not served in this version")
 	}

@@ -16,11 +16,13 @@ import (
 // kfakePlane is franz-go's kfake in this process, reached over [memLink].
 //
 // Its nodes count from 0 and its controller stays the node that was there first, so that with another node.id topics
-// are made over a link to node 0, whose listener outlives its node.
+// are made over a link to node 0, whose listener outlives its node. Where it hosts several nodes, it starts with one
+// more, and the last is its controller.
 type kfakePlane struct {
 	cluster    *kfake.Cluster
-	data       *memListener // of node.id
-	controller *memListener // of the node that kfake started with; the same as data when node.id is 0
+	data       *memListener   // of node.id
+	controller *memListener   // of the node that kfake started with; the same as data when node.id is 0
+	hosted     []*memListener // of the nodes 1, 2 … of [Options].hosted
 
 	log *slogger
 
@@ -36,18 +38,21 @@ func startKfake(o Options) (*kfakePlane, error) {
 	p := &kfakePlane{links: map[*memLink]struct{}{}, log: &slogger{log: o.Log}}
 	p.frames.New = func() any { return new([]byte) }
 
-	var last *memListener
+	var made []*memListener
 	opts := []kfake.Opt{
-		kfake.NumBrokers(1),
+		kfake.NumBrokers(1 + len(o.hosted)),
 		kfake.ClusterID(o.ClusterID),
 		kfake.DefaultNumPartitions(max(o.DefaultPartitions, 1)),
 		kfake.ListenFn(func(string, string) (net.Listener, error) {
 			// kfake splits the port off to answer it; the front door answers its own.
-			last = newMemListener(1, p.controller == nil && o.NodeID != 0)
-			if p.controller == nil {
-				p.controller = last
+			first := len(made) == 0
+			addr := net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1})
+			if !first && len(o.hosted) > 0 {
+				addr = o.hosted[len(made)-1]
 			}
-			return last, nil
+			l := newMemListener(addr, first && o.NodeID != 0 && len(o.hosted) == 0)
+			made = append(made, l)
+			return l, nil
 		}),
 		kfake.WithLogger(p.log),
 	}
@@ -68,9 +73,11 @@ func startKfake(o Options) (*kfakePlane, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the data plane: %w", err)
 	}
-	p.cluster = cluster
+	p.cluster, p.controller = cluster, made[len(made)-1]
 	if o.NodeID != 0 {
-		_, _, err := cluster.AddNode(o.NodeID, 0)
+		if len(o.hosted) == 0 {
+			_, _, err = cluster.AddNode(o.NodeID, 0)
+		}
 		if err == nil {
 			err = cluster.RemoveNode(0)
 		}
@@ -78,11 +85,19 @@ func startKfake(o Options) (*kfakePlane, error) {
 			return nil, errors.Join(fmt.Errorf("name the data plane's node %d: %w", o.NodeID, err), p.close())
 		}
 	}
-	p.data = last
+	p.data, p.hosted = made[len(made)-1], made[1:]
 	return p, nil
 }
 
 func (p *kfakePlane) open(controller bool) (link, error) {
+	if controller {
+		return p.openTo(p.controller)
+	}
+	return p.openTo(p.data)
+}
+
+// openTo makes a link to one node.
+func (p *kfakePlane) openTo(to *memListener) (link, error) {
 	var l *memLink
 	l = newMemLink(&p.frames, func() { p.forget(l) })
 	p.mu.Lock()
@@ -93,10 +108,6 @@ func (p *kfakePlane) open(controller bool) (link, error) {
 	p.links[l] = struct{}{}
 	p.gone.Add(1)
 	p.mu.Unlock()
-	to := p.data
-	if controller {
-		to = p.controller
-	}
 	if err := to.dial(l); err != nil {
 		l.close()
 		return nil, err
@@ -130,6 +141,9 @@ func (p *kfakePlane) close() error {
 	p.controller.hangUp()
 	if p.data != nil {
 		p.data.hangUp()
+	}
+	for _, l := range p.hosted {
+		l.hangUp()
 	}
 	p.mu.Lock()
 	left := make([]*memLink, 0, len(p.links))

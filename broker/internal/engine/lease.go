@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -12,21 +13,30 @@ const (
 	maxIdleLinks = 32
 )
 
+// idleLink is a link that waits for a lessee.
+type idleLink struct {
+	link  link
+	since time.Time
+}
+
 // leases gives links to clients for as long as they need them.
 //
 // A link is leased with a client's first unanswered request and stays for a short linger after the answer; then it
 // waits for another client. A link whose client vanished in the middle is closed, which cancels what it waited for.
 // Safe for concurrent use; it guards the lease fields of every [Client].
 type leases struct {
-	open   func(controller bool) (link, error)
-	linger time.Duration
+	open    func(controller bool) (link, error)
+	linger  time.Duration
+	maxIdle int           // links that wait for a lessee
+	life    time.Duration // how long one waits at most; 0: for ever
 
 	mu     sync.Mutex
-	idle   []link // the last one in is the first out, so that the others stay cold
+	idle   []idleLink // the last one in is the first out, so that the others stay cold
 	oldest *Client
 	newest *Client // the lingering clients, a list in the order in which they got their answers
 	timer  *time.Timer
 	armed  bool
+	due    time.Time // when armed
 	closed bool
 }
 
@@ -55,13 +65,19 @@ func (p *leases) take(c *Client) (link, error) {
 	c.lease.busy = true
 	if l := c.lease.link; l != nil {
 		p.unlinger(c)
-		p.mu.Unlock()
-		return l, nil
+		if l.alive() {
+			p.mu.Unlock()
+			return l, nil
+		}
+		c.lease.link = nil
 	}
-	if n := len(p.idle); n > 0 {
-		l := p.idle[n-1]
-		p.idle[n-1] = nil
+	for n := len(p.idle); n > 0; n = len(p.idle) {
+		l := p.idle[n-1].link
+		p.idle[n-1] = idleLink{}
 		p.idle = p.idle[:n-1]
+		if !l.alive() {
+			continue
+		}
 		c.lease.link = l
 		p.mu.Unlock()
 		return l, nil
@@ -126,11 +142,14 @@ func (p *leases) drop(c *Client) {
 
 // giveBack makes l wait for another client, or closes it.
 func (p *leases) giveBack(l link) {
-	bulky := l.bulky()
+	fit := l.alive() && !l.bulky()
 	p.mu.Lock()
-	keep := !bulky && !p.closed && len(p.idle) < maxIdleLinks
+	keep := fit && !p.closed && len(p.idle) < p.maxIdle
 	if keep {
-		p.idle = append(p.idle, l)
+		p.idle = append(p.idle, idleLink{l, time.Now()})
+		if p.life > 0 {
+			p.arm(p.life)
+		}
 	}
 	p.mu.Unlock()
 	if !keep {
@@ -169,11 +188,13 @@ func (p *leases) unlinger(c *Client) {
 	c.lease.older, c.lease.newer = nil, nil
 }
 
+// arm has sweep run after d, or before.
 func (p *leases) arm(d time.Duration) {
-	if p.armed || p.closed {
+	due := time.Now().Add(d)
+	if p.closed || p.armed && !due.Before(p.due) {
 		return
 	}
-	p.armed = true
+	p.armed, p.due = true, due
 	if p.timer == nil {
 		p.timer = time.AfterFunc(d, p.sweep)
 		return
@@ -181,11 +202,11 @@ func (p *leases) arm(d time.Duration) {
 	p.timer.Reset(d)
 }
 
-// sweep ends the leases that have lingered long enough.
+// sweep ends the leases that have lingered long enough, and the links that nobody wanted for long.
 func (p *leases) sweep() {
 	p.mu.Lock()
 	p.armed = false
-	var free []link
+	var free, old []link
 	for c := p.oldest; c != nil && !p.closed; c = p.oldest {
 		if wait := p.linger - time.Since(c.lease.since); wait > 0 {
 			p.arm(wait)
@@ -195,7 +216,18 @@ func (p *leases) sweep() {
 		free = append(free, c.lease.link)
 		c.lease.link = nil
 	}
+	for p.life > 0 && len(p.idle) > 0 && !p.closed {
+		if wait := p.life - time.Since(p.idle[0].since); wait > 0 {
+			p.arm(wait)
+			break
+		}
+		old = append(old, p.idle[0].link)
+		p.idle = slices.Delete(p.idle, 0, 1)
+	}
 	p.mu.Unlock()
+	for _, l := range old {
+		l.close()
+	}
 	for _, l := range free {
 		l.whenIdle(func() { p.giveBack(l) })
 	}

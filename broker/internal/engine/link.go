@@ -6,9 +6,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// plane is a data plane that links can be opened to: kfake in this process, and later an engine by address.
+// plane is a data plane that links can be opened to: kfake in this process, or an engine by address.
 type plane interface {
-	// open makes a link. controller asks for one whose requests reach the controller.
+	// open makes a link, without waiting. controller asks for one whose requests reach the controller.
 	open(controller bool) (link, error)
 	// unsaved counts what could not be written to the disk, records aside: of those the plane tells itself.
 	unsaved() uint64
@@ -25,6 +25,8 @@ type link interface {
 	// whenIdle runs f once the last answer's function has returned: at once, or on the link's goroutine. Until then
 	// the link must not go to another lessee, who would wait for that function too.
 	whenIdle(f func())
+	// alive tells whether the link may be used again.
+	alive() bool
 	// bulky tells whether the link holds so much memory that a new one is cheaper than keeping it.
 	bulky() bool
 	// close ends the link and answers a request in flight with [ErrClosed].
@@ -35,4 +37,5 @@ type link interface {
 type lessee struct {
 	remote   netip.AddrPort
 	clientID string
+	passing  bool // the records of a Fetch answer may be overwritten once its function has returned
 }

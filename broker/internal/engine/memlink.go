@@ -83,6 +83,7 @@ func (l *memLink) send(from lessee, req kmsg.Request, answer func(kmsg.Response,
 
 // appendRequest appends a request with its length prefix and header.
 func appendRequest(dst []byte, corr int32, clientID string, req kmsg.Request) []byte {
+	begin := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
 	dst = binary.BigEndian.AppendUint16(dst, uint16(req.Key()))
 	dst = binary.BigEndian.AppendUint16(dst, uint16(req.GetVersion()))
@@ -94,8 +95,20 @@ func appendRequest(dst []byte, corr int32, clientID string, req kmsg.Request) []
 		dst = append(dst, 0)
 	}
 	dst = req.AppendTo(dst)
-	binary.BigEndian.PutUint32(dst, uint32(len(dst)-4))
+	binary.BigEndian.PutUint32(dst[begin:], uint32(len(dst)-begin-4))
 	return dst
+}
+
+// putCorrelation changes the correlation id of a request that appendRequest has made.
+func putCorrelation(frame []byte, corr int32) {
+	const at = 4 + 2 + 2
+	binary.BigEndian.PutUint32(frame[at:], uint32(corr))
+}
+
+func (l *memLink) alive() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.closed
 }
 
 func (l *memLink) bulky() bool {
@@ -188,8 +201,17 @@ func (l *memLink) whenIdle(f func()) {
 
 // readResponse decodes a response that starts with its length prefix. What resp keeps is a copy.
 func readResponse(p []byte, corr int32, resp kmsg.Response) error {
-	const header = 8
-	if len(p) < header || int32(binary.BigEndian.Uint32(p[4:])) != corr {
+	const prefix = 4
+	if len(p) < prefix {
+		return fmt.Errorf("answer to key %d is cut off", resp.Key())
+	}
+	return decodeResponse(append([]byte(nil), p[prefix:]...), corr, resp)
+}
+
+// decodeResponse decodes a response without its length prefix. resp keeps parts of p.
+func decodeResponse(p []byte, corr int32, resp kmsg.Response) error {
+	const header = 4
+	if len(p) < header || int32(binary.BigEndian.Uint32(p)) != corr {
 		return fmt.Errorf("answer to key %d does not belong to its request", resp.Key())
 	}
 	body := p[header:]
@@ -199,7 +221,7 @@ func readResponse(p []byte, corr int32, resp kmsg.Response) error {
 		}
 		body = body[1:]
 	}
-	if err := resp.ReadFrom(append([]byte(nil), body...)); err != nil {
+	if err := resp.ReadFrom(body); err != nil {
 		return fmt.Errorf("decode answer to key %d version %d: %w", resp.Key(), resp.GetVersion(), err)
 	}
 	return nil
@@ -246,7 +268,7 @@ func (*memLink) SetWriteDeadline(time.Time) error { return nil }
 
 // memListener gives kfake the far ends of links.
 type memListener struct {
-	addr  *net.TCPAddr
+	addr  net.Addr
 	conns chan net.Conn
 	// deaf listeners ignore Close until hangUp: the controller stays reachable after its node was removed.
 	deaf bool
@@ -255,9 +277,9 @@ type memListener struct {
 	done chan struct{}
 }
 
-func newMemListener(port int, deaf bool) *memListener {
+func newMemListener(addr net.Addr, deaf bool) *memListener {
 	return &memListener{
-		addr:  &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port},
+		addr:  addr,
 		conns: make(chan net.Conn, 64),
 		deaf:  deaf,
 		done:  make(chan struct{}),

@@ -54,11 +54,7 @@ func runBroker(ctx context.Context, env Env, o brokerOptions) error {
 	if err != nil {
 		return &ExitError{Code: 2, Err: listed("configuration cannot be used", err)}
 	}
-	handler := slog.Handler(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: o.level}))
-	if o.json {
-		handler = slog.NewJSONHandler(jsonWriter{env.Stderr}, &slog.HandlerOptions{Level: o.level})
-	}
-	log := slog.New(handler)
+	log := processLog(env, o.level, o.json)
 	options := []broker.Option{broker.WithLog(log)}
 	if cfg.KernelAccounting != "" && cfg.KernelAccounting != "off" {
 		options = append(options, broker.WithKernelFrom(func() (broker.KernelSource, error) { //nolint:contextcheck // the source lives as long as the broker, not as a call

@@ -5,7 +5,7 @@ import "github.com/spf13/cobra"
 // systemCommands are the subcommands that need Linux.
 func systemCommands() []func(Env) *cobra.Command {
 	return []func(Env) *cobra.Command{
-		newBroker,
+		newBroker, newEngine,
 		newLab,
 		newCheck,
 		newRun,

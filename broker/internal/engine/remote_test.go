@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// hostEngine serves a data plane of n nodes on the loopback.
+func hostEngine(tb testing.TB, n int, o Options) *Host {
+	tb.Helper()
+	if o.ClusterID == "" {
+		o.ClusterID = "test-cluster"
+	}
+	h, err := Listen(tb.Context(), HostOptions{Options: o, Nodes: n, Listen: "127.0.0.1:0"})
+	if err != nil {
+		tb.Fatalf("Listen(%d nodes) = %v", n, err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- h.Serve() }()
+	tb.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			tb.Errorf("Close() = %v", err)
+		}
+		if err := <-served; err != nil {
+			tb.Errorf("Serve() = %v", err)
+		}
+	})
+	return h
+}
+
+func openFace(tb testing.TB, node int32, r Remote) *Engine {
+	tb.Helper()
+	return openEngine(tb, Options{NodeID: node, Remote: &r})
+}
+
+func TestAFaceReachesItsNodeOnly(t *testing.T) {
+	h := hostEngine(t, 3, Options{})
+	face := openFace(t, 2, Remote{Seeds: []string{h.Addr()}})
+	if !face.Remote() || face.Kafka() || face.ClusterID() != "test-cluster" || fmt.Sprint(face.Nodes()) != "[1 2 3]" {
+		t.Errorf("Remote, Kafka, ClusterID, Nodes = %t, %t, %q, %v, want true, false, test-cluster, [1 2 3]",
+			face.Remote(), face.Kafka(), face.ClusterID(), face.Nodes())
+	}
+	if len(face.Versions()) < 40 {
+		t.Errorf("Versions() has %d APIs, want those of the data plane", len(face.Versions()))
+	}
+}
+
+func TestRecordsPassThroughAFace(t *testing.T) {
+	h := hostEngine(t, 1, Options{})
+	face := openFace(t, 1, Remote{Seeds: []string{h.Addr()}})
+	b := newBridge(t, face)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	client := b.client(t, kgo.ConsumeTopics("t"), kgo.DefaultProduceTopic("t"))
+	if _, err := kadm.NewClient(client).CreateTopic(ctx, 1, 1, nil, "t"); err != nil {
+		t.Fatalf("CreateTopic = %v", err)
+	}
+	const n = 100
+	for i := range n {
+		if err := client.ProduceSync(ctx, kgo.StringRecord(strconv.Itoa(i))).FirstErr(); err != nil {
+			t.Fatalf("ProduceSync = %v", err)
+		}
+	}
+	for got := 0; got < n; {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			t.Fatalf("PollFetches = %v after %d records", err, got)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if string(r.Value) != strconv.Itoa(got) {
+				t.Errorf("record %d = %q", got, r.Value)
+			}
+			got++
+		})
+	}
+	if id, ok := face.TopicID("t"); !ok || id == [16]byte{} || face.Partitions("t") != 1 {
+		t.Errorf("TopicID(t) = %v, %t, Partitions = %d, want an id and 1", id, ok, face.Partitions("t"))
+	}
+}
+
+func TestATopicMadeElsewhereIsSeen(t *testing.T) {
+	h := hostEngine(t, 2, Options{})
+	one, two := openFace(t, 1, Remote{Seeds: []string{h.Addr()}}), openFace(t, 2, Remote{Seeds: []string{h.Addr()}})
+	createTopic(t, one, "t", 3)
+	eventually(t, "the other face sees the topic", func() bool { _, ok := two.TopicID("t"); return ok })
+	if got := two.Partitions("t"); got != 3 {
+		t.Errorf("Partitions(t) = %d, want 3", got)
+	}
+	gone := kmsg.NewPtrDeleteTopicsRequest()
+	gone.Version, gone.TopicNames = 5, []string{"t"}
+	if got := ask[*kmsg.DeleteTopicsResponse](t, one, gone).Topics[0].ErrorCode; got != 0 {
+		t.Fatalf("DeleteTopics(t) = error %d, want 0", got)
+	}
+	eventually(t, "the other face sees that it is gone", func() bool {
+		two.remote.lookAgain()
+		_, ok := two.TopicID("t")
+		return !ok
+	})
+}
+
+func TestWithoutAnEngineOpenSaysWhereItLooked(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := Open(ctx, Options{NodeID: 1, Remote: &Remote{Seeds: []string{"127.0.0.1:1"}}})
+	if err == nil {
+		t.Fatal("Open without an engine succeeded")
+	}
+	t.Log(err)
+	if errors.Is(err, context.Canceled) {
+		t.Errorf("Open = %v, want why", err)
+	}
+}

@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// unackedMost is how long bytes may be on their way before the connection is taken to be cut.
+	unackedMost = 10 * time.Second
+	// maxAnswer is the largest answer that is read.
+	maxAnswer = 128 << 20
+	// believed is how much of a claimed length is allocated before its bytes are there.
+	believed = 1 << 20
+	// readBuffer holds most answers whole.
+	readBuffer = 4 << 10
+	// ownClientID is what the broker calls itself where it asks for itself.
+	ownClientID = "brokerlab"
+)
+
+// remoteConn is one connection to a data plane. It belongs to one goroutine at a time.
+type remoteConn struct {
+	conn net.Conn
+	read *bufio.Reader
+	corr int32
+	// renewAt is when its SASL session is to be renewed; zero: never.
+	renewAt time.Time
+	host    string
+}
+
+// connect dials and authenticates.
+func (p *remotePlane) connect(ctx context.Context, address string) (*remoteConn, error) {
+	select {
+	case p.dialling <- struct{}{}:
+		defer func() { <-p.dialling }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialPatience)
+	defer cancel()
+	dial := p.o.Dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	conn, err := dial(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	c := &remoteConn{conn: conn, read: bufio.NewReaderSize(conn, readBuffer), host: address}
+	noticeCuts(conn)
+	deadline, _ := ctx.Deadline()
+	if err = conn.SetDeadline(deadline); err == nil && p.o.SASL != nil {
+		stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
+		err = p.authenticate(ctx, c)
+		stop()
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return c, nil
+}
+
+// noticeCuts has the kernel end a connection whose link is cut, which nobody else would tell.
+func noticeCuts(conn net.Conn) {
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	t, ok := conn.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	_ = t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: unackedMost / 2, Interval: unackedMost / 4, Count: 2})
+	if raw, err := t.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(unackedMost.Milliseconds()))
+		})
+	}
+}
+
+// renew authenticates again when the session is about to end.
+func (p *remotePlane) renew(ctx context.Context, c *remoteConn) error {
+	if c.renewAt.IsZero() || time.Now().Before(c.renewAt) {
+		return nil
+	}
+	return p.authenticate(ctx, c)
+}
+
+// authenticate runs one SASL exchange (KIP-152, KIP-368).
+func (p *remotePlane) authenticate(ctx context.Context, c *remoteConn) error {
+	mechanism := p.o.SASL
+	begin := time.Now()
+	hello := kmsg.NewPtrSASLHandshakeRequest()
+	hello.Version, hello.Mechanism = 1, mechanism.Name()
+	resp, err := c.ask(hello)
+	if err != nil {
+		return fmt.Errorf("begin SASL: %w", err)
+	}
+	if r, _ := resp.(*kmsg.SASLHandshakeResponse); r.ErrorCode != 0 {
+		return fmt.Errorf("begin SASL %s: %w, it has %v", mechanism.Name(), kerr.ErrorForCode(r.ErrorCode), r.SupportedMechanisms)
+	}
+	host, _, _ := net.SplitHostPort(c.host)
+	session, token, err := mechanism.Authenticate(ctx, host)
+	if err != nil {
+		return fmt.Errorf("SASL %s: %w", mechanism.Name(), err)
+	}
+	const mostSteps = 10
+	for range mostSteps {
+		step := kmsg.NewPtrSASLAuthenticateRequest()
+		step.Version, step.SASLAuthBytes = 1, token
+		resp, err := c.ask(step)
+		if err != nil {
+			return fmt.Errorf("SASL %s: %w", mechanism.Name(), err)
+		}
+		r, _ := resp.(*kmsg.SASLAuthenticateResponse)
+		if r.ErrorCode != 0 {
+			return fmt.Errorf("SASL %s: %w: %s", mechanism.Name(), kerr.ErrorForCode(r.ErrorCode), deref(r.ErrorMessage))
+		}
+		var done bool
+		done, token, err = session.Challenge(r.SASLAuthBytes)
+		if err != nil {
+			return fmt.Errorf("SASL %s: %w", mechanism.Name(), err)
+		}
+		if done {
+			c.renewAt = time.Time{}
+			if r.SessionLifetimeMillis > 0 {
+				const early = 5 // a fifth of it
+				life := time.Duration(r.SessionLifetimeMillis) * time.Millisecond
+				c.renewAt = begin.Add(life - life/early)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("SASL %s: no end after %d steps", mechanism.Name(), mostSteps)
+}
+
+// ask makes one of the broker's own requests. Who calls it has set a deadline.
+func (c *remoteConn) ask(req kmsg.Request) (kmsg.Response, error) {
+	c.corr++
+	if _, err := c.conn.Write(appendRequest(nil, c.corr, ownClientID, req)); err != nil {
+		return nil, err
+	}
+	body, err := c.receive(nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	resp := req.ResponseKind()
+	if err := decodeResponse(body, c.corr, resp); err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// receive reads one answer without its length prefix, into memory of from where that is given. Of a length that is
+// claimed only so much is believed as was asked for.
+func (c *remoteConn) receive(from *buffers, asked int) ([]byte, error) {
+	var prefix [4]byte
+	if _, err := io.ReadFull(c.read, prefix[:]); err != nil {
+		return nil, err
+	}
+	size := int64(int32(binary.BigEndian.Uint32(prefix[:])))
+	if size < 4 || size > maxAnswer {
+		return nil, fmt.Errorf("an answer of %d bytes", size)
+	}
+	first := int(min(size, int64(asked)+believed))
+	var body []byte
+	if from != nil {
+		body = from.get(first)[:first]
+	} else {
+		body = make([]byte, first)
+	}
+	at := 0
+	for {
+		n, err := io.ReadFull(c.read, body[at:])
+		if err != nil {
+			return nil, err
+		}
+		if at += n; int64(at) == size {
+			return body, nil
+		}
+		grown := make([]byte, min(size, 2*int64(at)))
+		copy(grown, body)
+		body = grown
+	}
+}
+
+// buffers keeps byte slices for reuse, by size in powers of two from 4 KB up. The zero value is empty; safe for
+// concurrent use.
+type buffers struct {
+	pools [buffersLargest - buffersSmallest + 1]sync.Pool
+}
+
+const (
+	buffersSmallest = 12 // 4 KB
+	buffersLargest  = 24 // 16 MB; larger ones are not kept
+)
+
+// get returns an empty slice with room for n bytes.
+func (b *buffers) get(n int) []byte {
+	class := max(bits.Len(uint(max(n, 1)-1)), buffersSmallest)
+	if class > buffersLargest {
+		return make([]byte, 0, n)
+	}
+	if kept, ok := b.pools[class-buffersSmallest].Get().(*[]byte); ok {
+		return (*kept)[:0]
+	}
+	return make([]byte, 0, 1<<class)
+}
+
+// put takes back what get gave, or what has grown out of it. Nobody may use it any more.
+func (b *buffers) put(s []byte) {
+	class := bits.Len(uint(cap(s))) - 1 // what it has room for
+	if class < buffersSmallest || class > buffersLargest {
+		return
+	}
+	b.pools[class-buffersSmallest].Put(&s)
+}

@@ -1,0 +1,263 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// tcpLink is a connection to a data plane somewhere else, made with its first request. Each request has a goroutine for
+// as long as it has no answer; between two there is none.
+type tcpLink struct {
+	plane *remotePlane
+	reach *reach // when it was opened
+
+	// conn belongs to the goroutine of the request in flight.
+	conn *remoteConn
+
+	mu      sync.Mutex
+	answer  func(kmsg.Response, error) // set while a request is in flight
+	ctx     context.Context            // ends with the link; made with the first request
+	cancel  context.CancelFunc
+	made    *remoteConn // conn, for who closes the link
+	closed  bool
+	calling int // answers' functions that run
+	idle    func()
+}
+
+var _ link = (*tcpLink)(nil)
+
+// flight is one request on its way.
+type flight struct {
+	frame    []byte // of plane.frames
+	size     int64
+	req      kmsg.Request
+	patience time.Duration
+	passing  bool
+}
+
+func (l *tcpLink) send(from lessee, req kmsg.Request, answer func(kmsg.Response, error)) {
+	p := l.plane
+	l.mu.Lock()
+	if l.closed || l.answer != nil {
+		err := ErrClosed
+		if !l.closed {
+			err = errBusy
+		}
+		l.mu.Unlock()
+		go answer(nil, err)
+		return
+	}
+	if l.ctx == nil {
+		l.ctx, l.cancel = context.WithCancel(p.ctx)
+	}
+	l.answer = answer
+	l.mu.Unlock()
+
+	// Copied before send returns: what req points to belongs to the client's connection, which may end at any time.
+	f := &flight{frame: p.frames.get(sizeOf(req)), req: req, patience: patience(req), passing: from.passing && req.Key() == keyFetch}
+	f.frame = appendRequest(f.frame, 0, from.clientID, req)
+	f.size = int64(len(f.frame))
+	if p.waiting.Add(f.size) > maxWaiting {
+		p.waiting.Add(-f.size)
+		p.frames.put(f.frame)
+		go l.deliver(nil, fmt.Errorf("%w: %d MB of requests wait for it", ErrUnavailable, maxWaiting>>20))
+		return
+	}
+	go l.fly(f)
+}
+
+const (
+	keyProduce = 0
+	keyFetch   = 1
+)
+
+// sizeOf is about how many bytes a request takes.
+func sizeOf(req kmsg.Request) int {
+	const others, perPartition = 1 << 10, 64
+	produce, ok := req.(*kmsg.ProduceRequest)
+	if !ok {
+		return others
+	}
+	n := others
+	for i := range produce.Topics {
+		n += perPartition + len(produce.Topics[i].Topic)
+		for j := range produce.Topics[i].Partitions {
+			n += perPartition + len(produce.Topics[i].Partitions[j].Records)
+		}
+	}
+	return n
+}
+
+// fly sends one request and delivers its answer.
+func (l *tcpLink) fly(f *flight) {
+	p := l.plane
+	corr, err := l.transmit(f)
+	p.frames.put(f.frame)
+	var body []byte
+	pool := (*buffers)(nil)
+	if f.passing {
+		pool = &p.bodies
+	}
+	if err == nil {
+		asked := 0
+		if fetch, ok := f.req.(*kmsg.FetchRequest); ok {
+			asked = int(min(max(fetch.MaxBytes, 0), maxFetchBytes))
+		}
+		body, err = l.conn.receive(pool, asked)
+	}
+	p.waiting.Add(-f.size)
+	resp := f.req.ResponseKind()
+	if err == nil {
+		err = decodeResponse(body, corr, resp)
+	}
+	if err != nil {
+		l.fail(err)
+		return
+	}
+	l.deliver(resp, nil)
+	if pool != nil {
+		pool.put(body)
+	}
+}
+
+// transmit writes the request, over a connection that is made or authenticated anew where that has to be.
+func (l *tcpLink) transmit(f *flight) (int32, error) {
+	if l.conn == nil {
+		if err := l.connect(); err != nil {
+			return 0, err
+		}
+	}
+	c := l.conn
+	if err := c.conn.SetDeadline(time.Now().Add(f.patience)); err != nil {
+		return 0, err
+	}
+	if err := l.plane.renew(l.ctx, c); err != nil {
+		return 0, err
+	}
+	c.corr++
+	putCorrelation(f.frame, c.corr)
+	_, err := c.conn.Write(f.frame)
+	return c.corr, err
+}
+
+func (l *tcpLink) connect() error {
+	c, err := l.plane.connect(l.ctx, l.reach.address)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	closed := l.closed
+	l.conn, l.made = c, c
+	l.mu.Unlock()
+	if closed {
+		_ = c.conn.Close()
+		return ErrClosed
+	}
+	return nil
+}
+
+// fail ends the link: what comes next on its connection is nobody's. The watcher looks whether it is more than that.
+func (l *tcpLink) fail(err error) {
+	l.mu.Lock()
+	ours := !l.closed
+	l.mu.Unlock()
+	l.shut(fmt.Errorf("%w: %w", ErrUnavailable, err))
+	if ours {
+		l.plane.lookAgain()
+	}
+}
+
+// deliver hands over the answer, unless the link was closed meanwhile.
+func (l *tcpLink) deliver(resp kmsg.Response, err error) {
+	l.mu.Lock()
+	answer := l.answer
+	l.answer = nil
+	l.calling++
+	l.mu.Unlock()
+	if answer != nil {
+		answer(resp, err)
+	}
+	l.mu.Lock()
+	l.calling--
+	var idle func()
+	if l.calling == 0 {
+		idle, l.idle = l.idle, nil
+	}
+	l.mu.Unlock()
+	if idle != nil {
+		idle()
+	}
+}
+
+func (l *tcpLink) whenIdle(f func()) {
+	l.mu.Lock()
+	if l.calling > 0 {
+		l.idle = f
+		l.mu.Unlock()
+		return
+	}
+	l.mu.Unlock()
+	f()
+}
+
+// alive is false also for a link of before the far end was lost, or moved: its connection may be half open.
+func (l *tcpLink) alive() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.closed && l.plane.reach.Load() == l.reach
+}
+
+func (*tcpLink) bulky() bool { return false }
+
+func (l *tcpLink) close() { l.shut(ErrClosed) }
+
+// shut closes the link once; err answers a request in flight, on a goroutine of its own.
+func (l *tcpLink) shut(err error) {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return
+	}
+	l.closed = true
+	answer := l.answer
+	l.answer = nil
+	made := l.made
+	if l.cancel != nil {
+		l.cancel()
+	}
+	l.mu.Unlock()
+	if made != nil {
+		_ = made.conn.Close()
+	}
+	if answer != nil {
+		go answer(nil, err)
+	}
+	l.plane.forget(l)
+}
+
+// patience is how long a request may be without an answer: what it says itself that it may take, and a while.
+func patience(req kmsg.Request) time.Duration {
+	const (
+		enough = 30 * time.Second
+		most   = 10 * time.Minute
+		synced = 5 * time.Minute // a member waits for its leader, for as long as the rebalance may take
+	)
+	var own time.Duration
+	switch r := req.(type) {
+	case *kmsg.FetchRequest:
+		own = time.Duration(r.MaxWaitMillis) * time.Millisecond
+	case *kmsg.ShareFetchRequest:
+		own = time.Duration(r.MaxWaitMillis) * time.Millisecond
+	case *kmsg.JoinGroupRequest:
+		own = time.Duration(max(r.RebalanceTimeoutMillis, r.SessionTimeoutMillis)) * time.Millisecond
+	case *kmsg.SyncGroupRequest:
+		own = synced
+	case kmsg.TimeoutRequest:
+		own = time.Duration(r.Timeout()) * time.Millisecond
+	}
+	return enough + min(max(own, 0), most)
+}

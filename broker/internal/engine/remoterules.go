@@ -1,0 +1,214 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// remoteRules are [rules] for a data plane somewhere else: Kafka, or one of ours that corrects itself. Requests pass as they
+// are, but for what the front door promises: no topic comes of a Metadata, fetch sessions end here, acks=0 becomes acks=1
+// so that an error is noticed, one request is bounded, and hidden topics are hidden.
+func remoteRules() map[int16]rule {
+	out := make(map[int16]rule, len(rules()))
+	for key, r := range rules() {
+		out[key] = rule{max: r.max, counted: r.counted}
+	}
+	for key, admit := range map[kmsg.Key]func(*Engine, kmsg.Request) (passage, error){
+		kmsg.Produce:                    on(passProduce),
+		kmsg.Fetch:                      on(passFetch),
+		kmsg.Metadata:                   on(passMetadata),
+		kmsg.CreateTopics:               on(passCreateTopics),
+		kmsg.DeleteTopics:               on(passDeleteTopics),
+		kmsg.CreatePartitions:           on(passCreatePartitions),
+		kmsg.DescribeLogDirs:            on(passDescribeLogDirs),
+		kmsg.ListConfigResources:        on(passListConfigResources),
+		kmsg.ListPartitionReassignments: on(passListPartitionReassignments),
+		kmsg.ShareFetch:                 on(passShareFetch),
+	} {
+		r := out[key.Int16()]
+		r.admit = admit
+		out[key.Int16()] = r
+	}
+	return out
+}
+
+// isHidden tells whether nobody is to see a topic.
+func (e *Engine) isHidden(topic string) bool {
+	return e.topics.hidden != nil && e.topics.hidden(topic)
+}
+
+// passProduce lets batches pass unread: who has them checks them. A topic that is asked for by an id that is not known is
+// asked for again there, unless it is hidden.
+func passProduce(_ *Engine, req *kmsg.ProduceRequest) (passage, error) {
+	n := len(req.Topics)
+	for i := range req.Topics {
+		n += len(req.Topics[i].Partitions)
+	}
+	if n > maxElements {
+		return passage{}, refuse(req, kerr.InvalidRequest, "too many elements")
+	}
+	if req.Acks != 0 {
+		return passage{req: req}, nil
+	}
+	out := *req
+	out.Acks = 1
+	return passage{req: &out}, nil
+}
+
+func passFetch(e *Engine, req *kmsg.FetchRequest) (passage, error) { return admitFetch(e, req) }
+
+func passShareFetch(e *Engine, req *kmsg.ShareFetchRequest) (passage, error) {
+	return admitShareFetch(e, req)
+}
+
+// passMetadata never creates topics, which versions before 4 cannot ask not to be done.
+func passMetadata(e *Engine, req *kmsg.MetadataRequest) (passage, error) {
+	const canSaySo = 4
+	out := *req
+	out.AllowAutoTopicCreation = false
+	out.Version = max(req.Version, canSaySo)
+	if req.Version == 0 && len(req.Topics) == 0 {
+		out.Topics = nil
+	}
+	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.MetadataResponse)
+		r.Version = req.Version
+		e.topics.learn(r)
+		if e.topics.hidden == nil {
+			return r, nil
+		}
+		if req.Topics == nil {
+			r.Topics = slices.DeleteFunc(r.Topics, func(t kmsg.MetadataResponseTopic) bool { return t.Topic != nil && e.isHidden(*t.Topic) })
+			return r, nil
+		}
+		for i := range r.Topics {
+			if t := &r.Topics[i]; t.Topic != nil && e.isHidden(*t.Topic) {
+				*t = e.hide(req, t)
+			}
+		}
+		return r, nil
+	}}, nil
+}
+
+// hide is what a topic is answered that nobody is to see.
+func (*Engine) hide(req *kmsg.MetadataRequest, t *kmsg.MetadataResponseTopic) kmsg.MetadataResponseTopic {
+	no := kmsg.NewMetadataResponseTopic()
+	for i := range req.Topics {
+		if req.Topics[i].TopicID == t.TopicID && t.TopicID != ([16]byte{}) {
+			no.TopicID, no.ErrorCode = t.TopicID, kerr.UnknownTopicID.Code
+			return no
+		}
+	}
+	no.Topic, no.ErrorCode = t.Topic, kerr.UnknownTopicOrPartition.Code
+	return no
+}
+
+// passCreateTopics bounds what one request makes, keeps hidden names free and follows what is made.
+func passCreateTopics(e *Engine, req *kmsg.CreateTopicsRequest) (passage, error) {
+	const namesIDs = 7
+	out := *req
+	out.Version = max(req.Version, min(namesIDs, (*e.versions.Load())[req.Key()].Max))
+	out.Topics = make([]kmsg.CreateTopicsRequestTopic, 0, len(req.Topics))
+	var refused []kmsg.CreateTopicsResponseTopic
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		var v verdict
+		switch {
+		case e.isHidden(t.Topic):
+			v = verdict{kerr.InvalidTopicException, "Creation of internal topic " + t.Topic + " is prohibited."}
+		case int(t.NumPartitions) > maxNewPartitions, len(t.ReplicaAssignment) > maxNewPartitions:
+			v = verdict{kerr.PolicyViolation, "Excessively large number of partitions per request."}
+		}
+		if v.err == nil {
+			out.Topics = append(out.Topics, *t)
+			continue
+		}
+		no := kmsg.NewCreateTopicsResponseTopic()
+		no.Topic, no.ErrorCode, no.ErrorMessage = t.Topic, v.err.Code, &v.why
+		refused = append(refused, no)
+	}
+	if len(refused) > 0 && len(out.Topics) == 0 {
+		resp, _ := req.ResponseKind().(*kmsg.CreateTopicsResponse)
+		resp.Topics = refused
+		return passage{answer: resp}, nil
+	}
+	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.CreateTopicsResponse)
+		r.Version = req.Version
+		for i := range r.Topics {
+			if t := &r.Topics[i]; t.ErrorCode == 0 && !req.ValidateOnly && t.TopicID != ([16]byte{}) {
+				e.topics.made(t.Topic, t.TopicID, int(max(t.NumPartitions, 1)))
+			}
+		}
+		r.Topics = append(r.Topics, refused...)
+		return r, nil
+	}}, nil
+}
+
+// passDeleteTopics follows what is deleted.
+func passDeleteTopics(e *Engine, req *kmsg.DeleteTopicsRequest) (passage, error) {
+	return passage{req: req, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.DeleteTopicsResponse)
+		for i := range r.Topics {
+			t := &r.Topics[i]
+			if t.ErrorCode != 0 {
+				continue
+			}
+			if t.Topic != nil {
+				e.topics.remove(*t.Topic)
+			} else if name, ok := e.topics.name(t.TopicID); ok {
+				e.topics.remove(name)
+			}
+		}
+		return r, nil
+	}}, nil
+}
+
+// passCreatePartitions bounds and follows what is made.
+func passCreatePartitions(e *Engine, req *kmsg.CreatePartitionsRequest) (passage, error) {
+	for i := range req.Topics {
+		if int(req.Topics[i].Count)-e.topics.size(req.Topics[i].Topic) > maxNewPartitions {
+			return passage{}, refuse(req, kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
+		}
+	}
+	return passage{req: req, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.CreatePartitionsResponse)
+		for _, made := range r.Topics {
+			i := slices.IndexFunc(req.Topics, func(t kmsg.CreatePartitionsRequestTopic) bool { return t.Topic == made.Topic })
+			if made.ErrorCode == 0 && i >= 0 && !req.ValidateOnly {
+				e.topics.resize(made.Topic, int(req.Topics[i].Count))
+			}
+		}
+		return r, nil
+	}}, nil
+}
+
+func passDescribeLogDirs(e *Engine, req *kmsg.DescribeLogDirsRequest) (passage, error) {
+	return passage{req: req, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.DescribeLogDirsResponse)
+		for i := range r.Dirs {
+			r.Dirs[i].Topics = slices.DeleteFunc(r.Dirs[i].Topics, func(t kmsg.DescribeLogDirsResponseDirTopic) bool { return e.isHidden(t.Topic) })
+		}
+		return r, nil
+	}}, nil
+}
+
+func passListConfigResources(e *Engine, req *kmsg.ListConfigResourcesRequest) (passage, error) {
+	return passage{req: req, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.ListConfigResourcesResponse)
+		r.ConfigResources = slices.DeleteFunc(r.ConfigResources, func(c kmsg.ListConfigResourcesResponseConfigResource) bool {
+			return c.Type == int8(kmsg.ConfigResourceTypeTopic) && e.isHidden(c.Name)
+		})
+		return r, nil
+	}}, nil
+}
+
+func passListPartitionReassignments(e *Engine, req *kmsg.ListPartitionReassignmentsRequest) (passage, error) {
+	return passage{req: req, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.ListPartitionReassignmentsResponse)
+		r.Topics = slices.DeleteFunc(r.Topics, func(t kmsg.ListPartitionReassignmentsResponseTopic) bool { return e.isHidden(t.Topic) })
+		return r, nil
+	}}, nil
+}
