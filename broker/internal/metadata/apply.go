@@ -30,8 +30,10 @@ type builder struct {
 	epoch     int64
 	writers   map[int32]writerMark
 	brokers   map[int32]Broker
-	acls      *acl.Index           // the store's own, changed in place
-	rules     digest               // of what is in it
+	acls      *acl.Index // the store's own, changed in place
+	rules     digest     // of what is in it
+	snapshot  snapshotMark
+	size      int64
 	pending   map[acl.Binding]bool // rules that the entry in progress adds (true) or takes away
 
 	ownConfigs map[Resource]bool // inner maps that no image knows
@@ -57,6 +59,8 @@ func newBuilder(from *Image, acls *acl.Index) *builder {
 		writers:    maps.Clone(from.writers),
 		brokers:    from.brokers,
 		rules:      from.rules,
+		snapshot:   from.snapshot,
+		size:       from.size,
 		ownConfigs: map[Resource]bool{},
 		ownQuotas:  map[string]bool{},
 	}
@@ -78,6 +82,8 @@ func (b *builder) image() *Image {
 		writers:   maps.Clone(b.writers),
 		brokers:   b.brokers,
 		rules:     b.rules,
+		snapshot:  b.snapshot,
+		size:      b.size,
 	}
 	i.hash = sync.OnceValue(i.digest)
 	return i
@@ -172,6 +178,8 @@ func (b *builder) check(r Record) *RejectedError {
 		if _, ok := b.brokers[r.ID]; !ok {
 			return &RejectedError{Record: r, Detail: fmt.Sprintf("broker %d", r.ID), Err: ErrNotFound}
 		}
+	case snapshotTaken:
+		return b.checkSnapshot(r)
 	case setCluster:
 		if b.clusterID != "" {
 			return &RejectedError{Record: r, Detail: "the log belongs to cluster " + b.clusterID, Err: ErrInvalid}
@@ -224,6 +232,8 @@ func (b *builder) put(r Record) {
 		b.putBroker(broker)
 	case UnregisterBroker:
 		b.changeBroker(r.ID, nil)
+	case snapshotTaken:
+		b.putSnapshot(r)
 	case setCluster:
 		b.putCluster(r)
 	}

@@ -38,6 +38,7 @@ const (
 	typeRegisterBroker   = 9
 	typeFenceBroker      = 10
 	typeUnregisterBroker = 11
+	typeSnapshotTaken    = 12
 )
 
 // errMalformed is an entry that no store has written.
@@ -56,17 +57,21 @@ func (e *entry) appendHead(dst []byte) []byte {
 
 // appendRecords appends the number of records and the records.
 func appendRecords(dst []byte, records []Record) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(records)))
+	w := writer{b: binary.AppendUvarint(dst, uint64(len(records)))}
 	var body writer
 	for _, r := range records {
-		body.b = body.b[:0]
-		kind := appendRecord(&body, r)
-		dst = binary.AppendUvarint(dst, uint64(kind))
-		dst = binary.AppendUvarint(dst, 0) // version
-		dst = binary.AppendUvarint(dst, uint64(len(body.b)))
-		dst = append(dst, body.b...)
+		appendOne(&w, &body, r)
 	}
-	return dst
+	return w.b
+}
+
+// appendOne appends a record with its type, version and length. body is memory to work with.
+func appendOne(w, body *writer, r Record) {
+	body.b = body.b[:0]
+	kind := appendRecord(body, r)
+	w.uvarint(uint64(kind))
+	w.uvarint(0) // version
+	w.bytes(body.b)
 }
 
 // leastRecord is the size of the shortest record: type, version and length. It bounds what a claimed count can allocate.
@@ -80,11 +85,22 @@ func decodeEntry(b []byte) (*entry, error) {
 		return nil, fmt.Errorf("%w: entry format %d", ErrUnknownRecord, format)
 	}
 	e := &entry{node: r.int32(), incarnation: r.varint(), sequence: r.uvarint()}
+	if r.bad {
+		return nil, errMalformed
+	}
+	var err error
+	e.records, err = decodeRecords(r.b)
+	return e, err
+}
+
+// decodeRecords reads what appendRecords wrote.
+func decodeRecords(b []byte) ([]Record, error) {
+	r := reader{b: b}
 	n := r.uvarint()
 	if r.bad || n > uint64(len(r.b)/leastRecord) {
 		return nil, errMalformed
 	}
-	e.records = make([]Record, 0, n)
+	records := make([]Record, 0, n)
 	for range n {
 		kind, version := r.uvarint(), r.uvarint()
 		body := reader{b: r.span(r.uvarint())}
@@ -101,12 +117,12 @@ func decodeEntry(b []byte) (*entry, error) {
 		if body.bad || len(body.b) > 0 {
 			return nil, fmt.Errorf("%w: body of type %d", errMalformed, kind)
 		}
-		e.records = append(e.records, rec)
+		records = append(records, rec)
 	}
 	if len(r.b) > 0 {
 		return nil, errMalformed
 	}
-	return e, nil
+	return records, nil
 }
 
 // appendRecord appends the body of r and returns its type.
@@ -163,6 +179,11 @@ func appendRecord(w *writer, r Record) int {
 	case UnregisterBroker:
 		w.varint(int64(r.ID))
 		return typeUnregisterBroker
+	case snapshotTaken:
+		w.varint(r.Offset)
+		w.varint(r.First)
+		w.varint(r.Bytes)
+		return typeSnapshotTaken
 	}
 	return 0 // Record cannot be implemented elsewhere, and a test encodes each type
 }
@@ -196,6 +217,8 @@ func readRecord(r *reader, kind uint64) Record {
 		return FenceBroker{ID: r.int32(), Epoch: r.varint()}
 	case typeUnregisterBroker:
 		return UnregisterBroker{ID: r.int32()}
+	case typeSnapshotTaken:
+		return snapshotTaken{Offset: r.varint(), First: r.varint(), Bytes: r.varint()}
 	}
 	return nil
 }

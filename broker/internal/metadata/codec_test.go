@@ -27,6 +27,13 @@ func everyRecord() []Record {
 		AddACL{Binding: rangeRule("10.0.0.0/8")},
 		AddACL{Binding: rangeRule("bad/path"), Ungated: true},
 		RemoveACL{Binding: rangeRule("10.0.0.0/8")},
+		RegisterBroker{Broker: Broker{
+			ID: 3, Epoch: 1 << 40, Incarnation: "i", Rack: "r", MinLevel: 7, MaxLevel: 33, Fenced: true,
+			Listeners: []BrokerListener{{Name: "A", Protocol: "SSL", Host: "h", Port: 9092}, {Name: "B", Protocol: "PLAINTEXT"}},
+		}},
+		FenceBroker{ID: 3, Epoch: 7},
+		UnregisterBroker{ID: 3},
+		snapshotTaken{Offset: 100, First: 7, Bytes: 1 << 33},
 	}
 }
 
@@ -57,6 +64,12 @@ func TestEntryFormatStaysAsItIs(t *testing.T) {
 		"no quota":  {SetQuota{Entity: Entity{{Type: "ip", Name: new("a")}}, Name: "n"}, "000204030106000a010269700101" + "61016e00"},
 		"rule":      {AddACL{Binding: acl.Binding{Pattern: acl.Pattern{Type: acl.Topic, Name: "t", Kind: acl.Literal}, Principal: "U:a", Host: "*", Operation: acl.Read, Permission: acl.Allow}}, "0002040301" + "07000d" + "02030303" + "0174" + "03553a61" + "012a" + "00"},
 		"no rule":   {RemoveACL{Binding: acl.Binding{Pattern: acl.Pattern{Type: acl.Topic, Name: "t", Kind: acl.Literal}, Principal: "U:a", Host: "*", Operation: acl.Read, Permission: acl.Allow}}, "0002040301" + "08000c" + "02030303" + "0174" + "03553a61" + "012a"},
+		"broker": {RegisterBroker{Broker: Broker{
+			ID: 1, Epoch: 2, Incarnation: "i", Rack: "r", Listeners: []BrokerListener{{"L", "P", "h", 9}}, MinLevel: 7, MaxLevel: 33,
+		}}, "0002040301" + "090011" + "0204" + "0169" + "0172" + "01" + "014c" + "0150" + "0168" + "12" + "0e4200"},
+		"fence":     {FenceBroker{ID: 1, Epoch: 2}, "0002040301" + "0a0002" + "0204"},
+		"no broker": {UnregisterBroker{ID: 1}, "0002040301" + "0b0001" + "02"},
+		"snapshot":  {snapshotTaken{Offset: 3, First: 2, Bytes: 1}, "0002040301" + "0c0003" + "060402"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := entry{node: 1, incarnation: 2, sequence: 3, records: []Record{c.record}}

@@ -45,7 +45,12 @@ func child(dir string, stdout io.Writer) {
 			return
 		}
 	}
-	s, err := Open(context.Background(), Options{Dir: dir, NodeID: 1})
+	o := Options{}
+	if stage := os.Getenv(stageEnv); stage != "" {
+		o = diesAt(stage)
+	}
+	o.Dir, o.NodeID = dir, 1
+	s, err := Open(context.Background(), o)
 	if err != nil {
 		say(stdout, "open", err)
 		return

@@ -30,6 +30,8 @@ type Image struct {
 	brokers   map[int32]Broker
 	rules     digest        // of the ACLs, which are in the store's index
 	hash      func() string // digest, remembered
+	snapshot  snapshotMark
+	size      int64 // bytes of entries since the snapshot
 }
 
 // userScram is a user's credentials in the order of scramIndex.

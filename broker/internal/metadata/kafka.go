@@ -128,8 +128,9 @@ func (k *kafka) toLeader(ctx context.Context, topic string, req kmsg.Request) (k
 	return resp, err
 }
 
-// produce appends values to a topic in one batch and returns when they are durable. After most errors they may be there.
-func (k *kafka) produce(ctx context.Context, topic string, values [][]byte, timeout time.Duration) error {
+// produce appends values to a topic in one batch and returns the first one's offset when they are durable. After most errors
+// they may be there.
+func (k *kafka) produce(ctx context.Context, topic string, values [][]byte, timeout time.Duration) (int64, error) {
 	req := kmsg.NewPtrProduceRequest()
 	req.Acks, req.TimeoutMillis = -1, int32(timeout.Milliseconds())
 	p := kmsg.NewProduceRequestTopicPartition()
@@ -139,17 +140,17 @@ func (k *kafka) produce(ctx context.Context, topic string, values [][]byte, time
 	req.Topics = append(req.Topics, t)
 	answer, err := k.toLeader(ctx, topic, req)
 	if err != nil {
-		return fmt.Errorf("write topic %s: %w", topic, err)
+		return 0, fmt.Errorf("write topic %s: %w", topic, err)
 	}
 	resp, ok := answer.(*kmsg.ProduceResponse)
 	if !ok || len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return fmt.Errorf("write topic %s: no answer for its partition", topic)
+		return 0, fmt.Errorf("write topic %s: no answer for its partition", topic)
 	}
 	if err := kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode); err != nil {
 		k.forget(topic)
-		return fmt.Errorf("write topic %s: %w", topic, err)
+		return 0, fmt.Errorf("write topic %s: %w", topic, err)
 	}
-	return nil
+	return resp.Topics[0].Partitions[0].BaseOffset, nil
 }
 
 // batch is values as one record batch, stamped with the time of now, which nobody looks at.
@@ -248,6 +249,29 @@ func (k *kafka) offset(ctx context.Context, topic string, which int64) (int64, e
 		return 0, fmt.Errorf("find the ends of topic %s: %w", topic, err)
 	}
 	return resp.Topics[0].Partitions[0].Offset, nil
+}
+
+// deleteBefore takes all records before an offset from a topic; they may be gone already.
+func (k *kafka) deleteBefore(ctx context.Context, topic string, offset int64) error {
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	req.TimeoutMillis = int32(produceTimeout.Milliseconds())
+	p := kmsg.NewDeleteRecordsRequestTopicPartition()
+	p.Offset = offset
+	t := kmsg.NewDeleteRecordsRequestTopic()
+	t.Topic, t.Partitions = topic, append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, k.client)
+	if err != nil {
+		return fmt.Errorf("shorten topic %s: %w", topic, err)
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return fmt.Errorf("shorten topic %s: no answer for its partition", topic)
+	}
+	err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+	if err != nil && !errors.Is(err, kerr.OffsetOutOfRange) {
+		return fmt.Errorf("shorten topic %s: %w", topic, err)
+	}
+	return nil
 }
 
 // final is an error that no other try will cure.

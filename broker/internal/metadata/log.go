@@ -99,7 +99,8 @@ func (l *topicLog) end(ctx context.Context) (int64, error) {
 
 // append makes values the next entries, all in one batch, and returns when they are durable.
 func (l *topicLog) append(ctx context.Context, values [][]byte) error {
-	return l.kafka.produce(ctx, l.topic, values, produceTimeout)
+	_, err := l.kafka.produce(ctx, l.topic, values, produceTimeout)
+	return err
 }
 
 // poll waits a while for entries from an offset on. end is the offset after the last.

@@ -146,7 +146,9 @@ func (m *member) run() {
 		case errors.As(err, &rejected), errors.Is(err, ErrDuplicateBroker): // tried again next time
 			m.store.slog.Warn("the cluster does not take this broker", slog.Any("error", err))
 		case err != nil:
-			m.store.link.missed(m.store.slog, err)
+			m.store.link.missed(beating, err)
+		default:
+			m.store.link.heard(beating)
 		}
 	}
 }
@@ -159,7 +161,7 @@ func (m *member) round(ctx context.Context) error {
 	me, registered := m.registration()
 	if registered {
 		value := binary.AppendVarint(binary.AppendVarint([]byte{0}, int64(me.ID)), me.Epoch)
-		if err := m.kafka.produce(ctx, m.topic, [][]byte{value}, m.Session/3); err != nil {
+		if _, err := m.kafka.produce(ctx, m.topic, [][]byte{value}, m.Session/3); err != nil {
 			return err
 		}
 	}

@@ -10,9 +10,9 @@ import (
 type Status struct {
 	Offset    int64     // of the next entry to apply
 	End       int64     // after the last entry that the log was seen to have
-	Connected bool      // the log answered last time
-	Since     time.Time // when it last answered
-	Why       error     // what went wrong since, if anything did
+	Connected bool      // all that was last tried worked: to read the log, to write it, to give a sign of life
+	Since     time.Time // when the log last answered
+	Why       error     // what did not work, when not Connected
 	Fenced    bool      // see [Store.Fenced]
 }
 
@@ -21,11 +21,13 @@ func (s *Store) Status() Status {
 	s.link.mu.Lock()
 	defer s.link.mu.Unlock()
 	offset := s.Image().offset
-	return Status{
-		Offset: offset, End: max(offset, s.link.end),
-		Connected: s.link.connected, Since: s.link.since, Why: s.link.why,
-		Fenced: s.Fenced(),
+	status := Status{Offset: offset, End: max(offset, s.link.end), Connected: true, Since: s.link.since, Fenced: s.Fenced()}
+	for _, why := range s.link.why {
+		if why != nil && status.Why == nil {
+			status.Connected, status.Why = false, why
+		}
 	}
+	return status
 }
 
 // Fenced tells whether the broker is fenced: by the log, or because no heartbeat of its own was acknowledged for a session.
@@ -35,31 +37,55 @@ func (s *Store) Fenced() bool {
 	return m != nil && m.fenced.Load()
 }
 
-// link is what a store knows of the way to its log. Safe for concurrent use.
+// way is something that a store does with its log.
+type way int
+
+const (
+	reading way = iota
+	writing
+	beating
+	ways
+)
+
+func (w way) String() string {
+	return [ways]string{"read", "write", "give a sign of life"}[w]
+}
+
+// link is what a store knows of its ways to the log. Safe for concurrent use.
 type link struct {
-	mu        sync.Mutex // guards what follows
-	connected bool
-	since     time.Time
-	end       int64
-	why       error
+	log *slog.Logger
+
+	mu    sync.Mutex // guards what follows
+	since time.Time
+	end   int64
+	why   [ways]error // what went wrong last time
 }
 
-// heard notes an answer of the log, whose end is there.
-func (l *link) heard(log *slog.Logger, end int64) {
+// heard notes an answer of the log.
+func (l *link) heard(w way) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.why != nil {
-		log.Info("metadata log is reached again", slog.Duration("silent", time.Since(l.since)))
+	l.since = time.Now()
+	if l.why[w] != nil {
+		l.why[w] = nil
+		l.log.Info("metadata log is reached again", slog.String("to", w.String()))
 	}
-	l.connected, l.since, l.end, l.why = true, time.Now(), end, nil
 }
 
-// missed notes why the log did not answer.
-func (l *link) missed(log *slog.Logger, why error) {
+// reaches notes where the log ends.
+func (l *link) reaches(end int64) {
+	l.heard(reading)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.why == nil {
-		log.Warn("metadata log cannot be reached: going on with what is known", slog.Any("error", why))
+	l.end = end
+}
+
+// missed notes why the log did not answer, or not as it should.
+func (l *link) missed(w way, why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.why[w] == nil {
+		l.log.Warn("metadata log cannot be reached: going on with what is known", slog.String("to", w.String()), slog.Any("error", why))
 	}
-	l.connected, l.why = false, why
+	l.why[w] = why
 }

@@ -42,6 +42,9 @@ type Options struct {
 	Changed func(*Image)
 	// Log says what the store did. nil is silence.
 	Log *slog.Logger
+
+	every snapshotEvery // zero is what doc.go says
+	stage func(string)  // told how far a snapshot is: tests end the process there
 }
 
 // Levels are those of metadata.version from Min to Max. The zero value is all there are.
@@ -80,7 +83,13 @@ type Store struct {
 	supported   Levels
 	queue       chan *change
 	link        link
+	every       snapshotEvery
+	stage       func(string)
 	member      atomic.Pointer[member] // once the broker has joined
+
+	snapshotting   atomic.Bool // one is being made: whoever sets it owns the next two
+	nextSnapshot   time.Time   // not before
+	snapshotNumber uint64
 
 	mu      sync.Mutex         // guards what follows
 	waiting map[uint64]*change // in the log or on the way to it, by sequence
@@ -111,6 +120,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Changed == nil {
 		o.Changed = func(*Image) {}
 	}
+	if o.stage == nil {
+		o.stage = func(string) {}
+	}
+	if o.every == (snapshotEvery{}) {
+		o.every = snapshotEvery{entries: 100_000, bytes: 20 << 20}
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -131,8 +146,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		quotas:    o.QuotasChanged,
 		changed:   o.Changed,
 		supported: o.Supported,
+		every:     o.every,
+		stage:     o.stage,
 		log:       log,
 		slog:      o.Log,
+		link:      link{log: o.Log},
 		queue:     make(chan *change),
 		waiting:   map[uint64]*change{},
 		failed:    make(chan struct{}),
@@ -180,16 +198,29 @@ func (s *Store) start(ctx context.Context, o Options) error {
 	return nil
 }
 
-// replay applies the whole log.
+// replay applies the last snapshot and all of the log that comes after it.
 func (s *Store) replay(ctx context.Context) error {
 	s.acls.Remove(slices.Collect(s.acls.All())...) // of a try before
 	b := newBuilder(emptyImage(), s.acls)
+	snapshot, err := s.log.latestSnapshot(ctx)
+	if err != nil {
+		return err
+	}
+	if snapshot != nil {
+		err = b.restore(snapshot, func(rules []acl.Binding) { s.acls.Add(rules...) })
+	}
+	if err != nil {
+		return err
+	}
 	end, err := s.log.end(ctx)
 	if err != nil {
 		return err
 	}
 	for b.offset < end {
 		records, _, err := s.log.poll(ctx, b.offset)
+		if errors.Is(err, kerr.OffsetOutOfRange) {
+			return errShortened(b.offset)
+		}
 		if err != nil {
 			return err
 		}
@@ -199,7 +230,7 @@ func (s *Store) replay(ctx context.Context) error {
 			}
 		}
 	}
-	s.link.heard(s.slog, end)
+	s.link.reaches(end)
 	return s.publish(b.image(), true)
 }
 
@@ -331,7 +362,11 @@ func (s *Store) write(group []*change) {
 			values[i] = c.entry
 		}
 		err := s.log.append(s.done, values)
-		if err == nil || s.done.Err() != nil {
+		if s.done.Err() != nil {
+			return
+		}
+		if err == nil {
+			s.link.heard(writing)
 			return
 		}
 		if s.log.remote == nil || !temporary(err) {
@@ -340,7 +375,7 @@ func (s *Store) write(group []*change) {
 			}
 			return
 		}
-		s.link.missed(s.slog, err)
+		s.link.missed(writing, err)
 		pause(s.done, retryPause)
 		group = slices.DeleteFunc(group, func(c *change) bool {
 			if err := c.ctx.Err(); err != nil {
@@ -412,7 +447,8 @@ func (s *Store) applyLoop() {
 			continue
 		}
 		verdicts, err := s.applyAll(records)
-		s.link.heard(s.slog, end)
+		s.link.reaches(end)
+		s.considerSnapshot()
 		for sequence, verdict := range verdicts {
 			s.settle(sequence, verdict)
 		}
@@ -431,14 +467,33 @@ func (s *Store) missed(why error) error {
 	case s.log.remote == nil || errors.As(why, new(final)):
 		return why
 	}
-	s.link.missed(s.slog, why)
+	s.link.missed(reading, why)
 	pause(s.done, retryPause)
 	return nil
 }
 
 // lost is what to do when the log does not have the entry that comes next.
 func (s *Store) lost() error {
-	return fmt.Errorf("metadata log has no entry %d", s.Image().offset)
+	next := s.Image().offset
+	start, err := s.log.kafka.offset(s.done, s.log.topic, atStart)
+	if err != nil {
+		return s.missed(err)
+	}
+	end, err := s.log.end(s.done)
+	if err != nil {
+		return s.missed(err)
+	}
+	switch {
+	case next > end:
+		return fmt.Errorf("metadata log ends at %d, and this broker has applied %d entries: some were lost, or it is another log", end, next)
+	case next >= start: // it was not there for a moment
+		pause(s.done, retryPause)
+		return nil
+	}
+	if err := s.reload(s.done); err != nil {
+		return s.missed(err)
+	}
+	return nil
 }
 
 // applyAll makes records part of the image and returns the verdicts on changes of this store. After an error the image
@@ -497,6 +552,7 @@ func (b *builder) step(offset int64, value []byte) (e *entry, repeated bool, rej
 	}
 	repeated, rejected = b.apply(e)
 	b.offset++
+	b.size += int64(len(value))
 	return e, repeated, rejected, nil
 }
 

@@ -113,3 +113,4 @@ func (r RegisterBroker) validate() error {
 
 func (FenceBroker) validate() error      { return nil }
 func (UnregisterBroker) validate() error { return nil }
+func (snapshotTaken) validate() error    { return nil }

@@ -1,0 +1,177 @@
+package metadata
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/brokerlab/brokerlab/broker/acl"
+)
+
+// fill appends n entries, each with a rule, a config, and a user whose name comes back now and then.
+func fill(tb testing.TB, s *Store, from, n int) {
+	tb.Helper()
+	for i := from; i < from+n; i++ {
+		if err := s.Append(within(tb), filling(i)...); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+func filling(i int) []Record {
+	rule := rangeRule(fmt.Sprintf("10.%d.%d.0/24", i/256%256, i%256))
+	rule.Name = "topic-" + strconv.Itoa(i)
+	user := alice()
+	user.User = "user-" + strconv.Itoa(i%7)
+	value, limit := strconv.Itoa(i), float64(i+1)
+	return []Record{
+		AddACL{Binding: rule},
+		user,
+		SetConfig{Resource: broker1, Name: "key-" + strconv.Itoa(i%11), Value: &value},
+		SetQuota{Entity: Entity{{EntityUser, &user.User}, {EntityClientID, nil}}, Name: "producer_byte_rate", Value: &limit},
+	}
+}
+
+// logStart is where a store's log begins.
+func logStart(tb testing.TB, s *Store) int64 {
+	tb.Helper()
+	start, err := s.log.kafka.offset(within(tb), s.log.topic, atStart)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return start
+}
+
+func TestSnapshotBoundsTheReplay(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := Options{Dir: dir, NodeID: 1, every: snapshotEvery{entries: 20, bytes: 1 << 30}}
+	s := open(t, o)
+	fill(t, s, 0, 50)
+	if err := s.Append(within(t), RemoveACL{Binding: filling(3)[0].(AddACL).Binding}, SetFeature{Name: "group.version", Level: 1}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the log was shortened", func() bool { return logStart(t, s) >= 19 })
+	eventually(t, "the log knows", func() bool { return s.Image().snapshot.offset > 0 && !s.snapshotting.Load() })
+	want := s.Image()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, o)
+	got := s.Image()
+	if got.Hash() != want.Hash() || got.Offset() != want.Offset() || got.FeatureEpoch() != want.FeatureEpoch() {
+		t.Errorf("after a start: image %s at %d, features at %d, want %s at %d, %d",
+			got.Hash(), got.Offset(), got.FeatureEpoch(), want.Hash(), want.Offset(), want.FeatureEpoch())
+	}
+	if got.snapshot != want.snapshot || got.size != want.size {
+		t.Errorf("after a start: snapshot %+v and %d bytes since, want %+v and %d", got.snapshot, got.size, want.snapshot, want.size)
+	}
+	if n := s.ACLs().Len(); n != 49 {
+		t.Errorf("%d rules, want 49", n)
+	}
+	fill(t, s, 50, 10)
+	if n := s.ACLs().Len(); n != 59 {
+		t.Errorf("%d rules after more changes, want 59", n)
+	}
+}
+
+// TestSnapshotIsTheSameAsTheLog holds for entries that may come in any order: what a snapshot restores is what it was made of.
+func TestSnapshotIsTheSameAsTheLog(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, Options{Dir: dir, NodeID: 4})
+	fill(t, s, 0, 30)
+	image := s.Image()
+	id := snapshotID{node: 4, incarnation: s.incarnation, number: 1, offset: image.Offset()}
+	var rules []acl.Binding
+	for r := range s.ACLs().All() {
+		rules = append(rules, r)
+	}
+	if err := s.takeSnapshot(within(t), id, image, rules); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.log.latestSnapshot(within(t))
+	if err != nil || found == nil || found.snapshotID != id {
+		t.Fatalf("latestSnapshot() = %+v, %v, want the one just made", found, err)
+	}
+	index := acl.NewIndex()
+	b := newBuilder(emptyImage(), index)
+	if err := b.restore(found, func(rules []acl.Binding) { index.Add(rules...) }); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.image(); got.Hash() != image.Hash() || got.Offset() != image.Offset() || index.Len() != s.ACLs().Len() {
+		t.Errorf("restored %s at %d with %d rules, want %s at %d with %d",
+			got.Hash(), got.Offset(), index.Len(), image.Hash(), image.Offset(), s.ACLs().Len())
+	}
+}
+
+// stageEnv names the stage of a snapshot at which a child kills itself.
+const stageEnv = "METADATA_TEST_STAGE"
+
+// stages are where a process may die while it makes a snapshot.
+var stages = []string{"parts written", "end written", "log told", "log shortened"}
+
+// diesAt makes a child die in the middle of its second snapshot.
+func diesAt(stage string) Options {
+	times := 0
+	return Options{
+		every: snapshotEvery{entries: 20, bytes: 1 << 30},
+		stage: func(now string) {
+			if now != stage {
+				return
+			}
+			times++
+			if times == 2 {
+				_ = unix.Kill(os.Getpid(), unix.SIGKILL) // it does not return
+				select {}
+			}
+		},
+	}
+}
+
+func TestKillInTheMiddleOfASnapshotLosesNothing(t *testing.T) {
+	t.Parallel()
+	for _, stage := range stages {
+		t.Run(stage, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			acked := map[string]bool{}
+			for round := range 2 {
+				cmd, lines := startChild(t, dir, stageEnv+"="+stage)
+				for lines.Scan() {
+					word, name, _ := strings.Cut(lines.Text(), " ")
+					if word != "acked" {
+						t.Fatalf("child says %q", lines.Text())
+					}
+					acked[name] = true
+				}
+				if err := cmd.Wait(); err == nil || cmd.ProcessState.Exited() {
+					t.Fatalf("child ended with %v, want that it was killed", err)
+				}
+				s := open(t, Options{Dir: dir, NodeID: 1})
+				configs := s.Image().Configs(Resource{Type: ResourceBroker})
+				for name := range acked {
+					if configs[name] == "" {
+						t.Errorf("round %d: %s was acknowledged and is gone", round, name)
+					}
+				}
+				sameChange(t, s)
+				if err := s.Append(within(t), alice()); err != nil {
+					t.Errorf("round %d: Append() after a kill = %v", round, err)
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// And the next one is made, and shortens the log.
+			s := open(t, Options{Dir: dir, NodeID: 1, every: snapshotEvery{entries: 1, bytes: 1 << 30}})
+			before := s.Image().Offset()
+			fill(t, s, 0, 2)
+			eventually(t, "the log is shortened", func() bool { return logStart(t, s) >= before-1 })
+		})
+	}
+}
