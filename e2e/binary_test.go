@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,15 @@ import (
 
 	"github.com/brokerlab/brokerlab/e2e/internal/kit"
 )
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// On however few cores: what runs beside something else waits for most of its time.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // binary is the path of the brokerlab under test.
 var binary = sync.OnceValues(func() (string, error) {

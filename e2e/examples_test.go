@@ -38,7 +38,7 @@ func examples() map[string][]string {
 }
 
 // The head of each example has the commands to try it with, up to taking it down: they are run as they stand there.
-func TestTheCommandsOfTheExamplesWork(t *testing.T) {
+func TestTheCommandsOfTheExamplesWork(t *testing.T) { //nolint:tparallel // beside each other, not beside guides that build the same labs
 	needRoot(t)
 	needKcat(t)
 	files, err := filepath.Glob("../examples/*.yaml")
@@ -55,6 +55,7 @@ func TestTheCommandsOfTheExamplesWork(t *testing.T) {
 		name := filepath.Base(file)
 		seen = append(seen, name)
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // no two share the name of a lab or a port of this machine; most of their time is waiting
 			want := examples()[name]
 			if len(want) == 0 {
 				t.Fatal("nobody says what its commands print")
