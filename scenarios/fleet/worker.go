@@ -18,7 +18,7 @@ import (
 // command a line as JSON, the plan first, and answers each with one line. It ends, with its clients, when its input does.
 
 type command struct {
-	Op   string `json:"op"` // open, stop, churn, records, failures, close, latencies
+	Op   string `json:"op"` // open, stop, churn, stats, records, failures, close, latencies
 	Plan *Plan  `json:"plan,omitempty"`
 	How  How    `json:"how,omitempty"`
 	// Churn and how long it lasts.
@@ -35,6 +35,7 @@ type answer struct {
 	Error     string                             `json:"error,omitempty"`
 	Count     int                                `json:"count,omitempty"`
 	Records   []Record                           `json:"records,omitempty"`
+	Stats     *Stats                             `json:"stats,omitempty"`
 	Latencies map[Latency]*hdrhistogram.Snapshot `json:"latencies,omitempty"`
 }
 
@@ -124,6 +125,8 @@ func (s *server) obey(cmd *order, a *answer) error {
 	switch cmd.Op {
 	case "churn":
 		err = s.churn(cmd)
+	case "stats":
+		a.Stats = new(s.fleet.Stats())
 	case "records":
 		a.Records = s.fleet.Records()
 	case "failures":
@@ -202,15 +205,49 @@ func first(n int) func(Record) bool {
 	}
 }
 
-// Workers is a fleet in several processes. Its methods may not be called at the same time.
+// Workers is a fleet in several processes. Its methods may not be called at the same time. A worker that ends before it is told to is
+// a [*LostError] of each method from then on; what the others say is returned beside it.
 type Workers struct {
 	workers []*worker
 }
 
+// Pipe is a way to a process that runs [Serve].
+type Pipe struct {
+	Name string                      // of the worker, in errors
+	In   io.WriteCloser              // takes its commands; its end is that of the worker
+	Out  io.Reader                   // gives its answers
+	Wait func(context.Context) error // returns when the worker has ended
+	PID  int                         // of a process of this machine; else 0
+}
+
+// NewWorkers is a fleet in the processes at the far ends of pipes, which have no clients yet.
+func NewWorkers(pipes ...Pipe) *Workers {
+	w := &Workers{}
+	for _, p := range pipes {
+		w.workers = append(w.workers, &worker{Pipe: p, lines: json.NewEncoder(p.In), answer: json.NewDecoder(bufio.NewReader(p.Out))})
+	}
+	return w
+}
+
+// LostError is a worker that has ended in the middle, or cannot be reached any more: its share of the clients is not known of.
+type LostError struct {
+	Worker  string
+	Clients int // that it was to open
+	Err     error
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("%s is lost, with its %d clients: %v", e.Worker, e.Clients, e.Err)
+}
+
+func (e *LostError) Unwrap() error { return e.Err }
+
 type worker struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	answer *json.Decoder
+	Pipe
+
+	answer  *json.Decoder
+	clients int        // that it was to open
+	lost    *LostError // nil while it can be asked
 
 	mu    sync.Mutex // guards lines
 	lines *json.Encoder
@@ -222,17 +259,46 @@ func (w *worker) send(c *command) error {
 	return w.lines.Encode(c)
 }
 
+// converse sends a command and reads its answer; heard is told of progress until then.
+func (w *worker) converse(c *command, a *answer, heard func(Progress)) error {
+	if w.lost != nil {
+		return w.lost
+	}
+	if c.Plan != nil {
+		w.clients += c.Plan.Connections()
+	}
+	err := w.send(c)
+	for err == nil {
+		*a = answer{}
+		if err = w.answer.Decode(a); err == nil && a.Progress != nil {
+			heard(*a.Progress)
+		}
+		if err == nil && !a.Interim {
+			break
+		}
+	}
+	if err != nil {
+		w.lost = &LostError{w.Name, w.clients, err}
+		return w.lost
+	}
+	if a.Error != "" {
+		return fmt.Errorf("%s: %s: %s", w.Name, c.Op, a.Error)
+	}
+	return nil
+}
+
 // StartWorkers starts n processes without clients with start, which returns a command that will end up in [Serve].
 func StartWorkers(ctx context.Context, n int, start func(context.Context) *exec.Cmd) (*Workers, error) {
-	w := &Workers{}
-	for range n {
-		one, err := startWorker(start(ctx))
+	var pipes []Pipe
+	for i := range n {
+		p, err := startWorker(start(ctx))
 		if err != nil {
-			return nil, errors.Join(err, w.Close())
+			return nil, errors.Join(err, NewWorkers(pipes...).Close())
 		}
-		w.workers = append(w.workers, one)
+		p.Name = fmt.Sprintf("fleet worker %d", i)
+		pipes = append(pipes, p)
 	}
-	return w, nil
+	return NewWorkers(pipes...), nil
 }
 
 // OpenWorkers starts one process for each plan, as [StartWorkers] does, and opens the plans at the same time. Sources are
@@ -248,19 +314,19 @@ func OpenWorkers(ctx context.Context, plans []Plan, start func(context.Context) 
 	return w, nil
 }
 
-func startWorker(cmd *exec.Cmd) (*worker, error) {
+func startWorker(cmd *exec.Cmd) (Pipe, error) {
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, fmt.Errorf("start a fleet worker: %w", err)
+		return Pipe{}, fmt.Errorf("start a fleet worker: %w", err)
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, fmt.Errorf("start a fleet worker: %w", err)
+		return Pipe{}, fmt.Errorf("start a fleet worker: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start a fleet worker: %w", err)
+		return Pipe{}, fmt.Errorf("start a fleet worker: %w", err)
 	}
-	return &worker{cmd: cmd, in: in, lines: json.NewEncoder(in), answer: json.NewDecoder(bufio.NewReader(out))}, nil
+	return Pipe{In: in, Out: out, Wait: func(context.Context) error { return cmd.Wait() }, PID: cmd.Process.Pid}, nil
 }
 
 // Add opens plans[i] in worker i, beside the clients that it has, and returns when all are up, failed or stopped. watch, unless nil,
@@ -319,7 +385,7 @@ func (a *adding) stopLocked() {
 func (w *Workers) PIDs() []int {
 	var all []int
 	for _, one := range w.workers {
-		all = append(all, one.cmd.Process.Pid)
+		all = append(all, one.PID)
 	}
 	return all
 }
@@ -336,23 +402,7 @@ func (w *Workers) ask(cmd func(i int) command, heard func(i int, p Progress)) ([
 	for i, one := range w.workers {
 		all.Go(func() {
 			c := cmd(i)
-			err := one.send(&c)
-			for err == nil {
-				answers[i] = answer{}
-				err = one.answer.Decode(&answers[i])
-				if p := answers[i].Progress; err == nil && p != nil {
-					heard(i, *p)
-				}
-				if !answers[i].Interim {
-					break
-				}
-			}
-			if err == nil && answers[i].Error != "" {
-				err = errors.New(answers[i].Error)
-			}
-			if err != nil {
-				errs[i] = fmt.Errorf("fleet worker %d: %s: %w", i, c.Op, err)
-			}
+			errs[i] = one.converse(&c, &answers[i], func(p Progress) { heard(i, p) })
 		})
 	}
 	all.Wait()
@@ -407,14 +457,42 @@ func (w *Workers) Latencies() (map[Latency]*hdrhistogram.Histogram, error) {
 	return all, err
 }
 
+// Stats counts the records of each worker where they are: those of pipes[i] are at i. What a lost worker's would be is zero.
+func (w *Workers) Stats() ([]Stats, error) {
+	answers, err := w.each(func(int) command { return command{Op: "stats"} })
+	all := make([]Stats, len(answers))
+	for i := range answers {
+		if s := answers[i].Stats; s != nil {
+			all[i] = *s
+		}
+	}
+	return all, err
+}
+
+// Lost are the workers that have ended in the middle, by their number.
+func (w *Workers) Lost() map[int]*LostError {
+	all := map[int]*LostError{}
+	for i, one := range w.workers {
+		if one.lost != nil {
+			all[i] = one.lost
+		}
+	}
+	return all
+}
+
+// closeWithin bounds how long a worker may take to end.
+const closeWithin = time.Minute
+
 // Close ends the workers and waits for them.
 func (w *Workers) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
 	var errs []error
 	for _, one := range w.workers {
-		errs = append(errs, one.in.Close())
+		errs = append(errs, one.In.Close())
 	}
 	for _, one := range w.workers {
-		errs = append(errs, one.cmd.Wait())
+		errs = append(errs, one.Wait(ctx))
 	}
 	w.workers = nil
 	return errors.Join(errs...)
