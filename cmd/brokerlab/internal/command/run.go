@@ -41,6 +41,8 @@ type runOptions struct {
 	keep   bool
 	pcap   bool
 	target string
+
+	workers, workersConfig string
 }
 
 func newRun(env Env) *cobra.Command {
@@ -61,6 +63,10 @@ With --target kafka the same promises are asked of Apache Kafka, in a node of it
 it does those of brokerlab's broker. A promise about something that Kafka does not have (a list of connections, pushed configurations,
 max.ssl.connections, metrics over HTTP) is skipped by name, with the reason, which --list shows too. A start of Kafka takes
 some seconds. Get it by "brokerlab kafka fetch".
+
+Fleets that are too large for one process are split over processes of this machine; with --workers over those that wait at a
+topic (brokerlab fleet worker), which must be able to enter the labs' network namespaces: as root on this machine, in
+containers or cgroups of their own. A worker that dies breaks the promise that it worked for, by name.
 
 --repeat tries each promise again and again, until it breaks. --shard 1/4 to 4/4 are four parts of the whole, for four
 machines. Exit status: 0 every promise was kept, but for those that need root or what the target does not have; 1 one was
@@ -85,6 +91,8 @@ lacks a feature.`,
 	f.IntVar(&o.repeat, "repeat", 1, "try each promise `N` times, until it breaks")
 	f.BoolVar(&o.keep, "keep", false, "leave the lab of a broken promise standing")
 	f.BoolVar(&o.pcap, "pcap", false, "save the broker's packets for each broken promise, up to 64 MB of headers; needs --report-dir")
+	f.StringVar(&o.workers, "workers", "", "split large fleets over the workers at a `TOPIC@HOST:PORT`")
+	f.StringVar(&o.workersConfig, "workers-config", "", "a client.properties `file` for the cluster of --workers")
 	addFormat(c, &o.format)
 	f.Lookup("format").Usage = "how to print --list"
 	return c
@@ -95,12 +103,15 @@ func (o *runOptions) runnerOptions(suites []string, out io.Writer) (runner.Optio
 	options := runner.Options{
 		Suites: suites, LabelFilter: o.filter, Seed: o.seed, Scale: o.scale, Repeat: o.repeat,
 		Folder: o.folder, Keep: o.keep, Capture: o.pcap, Out: out, Live: isTerminal(out),
+		Workers: o.workers, WorkersConfig: o.workersConfig,
 	}
 	switch {
 	case o.scale <= 0 || math.IsNaN(o.scale) || math.IsInf(o.scale, 0):
 		return options, fmt.Errorf("--scale %v: it must be above 0", o.scale)
 	case o.repeat < 1:
 		return options, fmt.Errorf("--repeat %d: it must be above 0", o.repeat)
+	case o.workers == "" && o.workersConfig != "":
+		return options, errors.New("--workers-config needs --workers")
 	case o.pcap && o.folder == "":
 		return options, errors.New("--pcap needs --report-dir, to save the packets in")
 	}
@@ -166,27 +177,29 @@ func runSuites(ctx context.Context, env Env, suites []string, o *runOptions) err
 	return nil
 }
 
-// printPromises prints a row for each promise; long names go on below their beginning.
+// printPromises prints a row for each promise; long names go on below their beginning. Those that would be skipped come last,
+// below the reason why.
 func printPromises(w io.Writer, promises []runner.Promise) error {
 	suiteWidth := 0
 	for _, p := range promises {
 		suiteWidth = max(suiteWidth, utf8.RuneCountInString(p.Suite)+columnGap)
 	}
-	var rows [][]string
+	rows := map[string][][]string{} // by the reason to skip them
 	for _, p := range promises {
-		name := p.Name
-		if p.Skips != "" {
-			name += " (skipped: " + p.Skips + ")"
-		}
-		for i, line := range strings.Split(fold(name, summaryWidth-suiteWidth), "\n") {
+		for i, line := range strings.Split(fold(p.Name, summaryWidth-suiteWidth), "\n") {
 			if i > 0 {
 				p.Suite = ""
 			}
-			rows = append(rows, []string{p.Suite, line})
+			rows[p.Skips] = append(rows[p.Skips], []string{p.Suite, line})
 		}
 	}
 	var text strings.Builder
-	columns(&text, rows, 0)
+	for _, why := range slices.Sorted(maps.Keys(rows)) {
+		if why != "" {
+			text.WriteString("\n" + fold("Skipped: "+why, summaryWidth) + "\n")
+		}
+		columns(&text, rows[why], 0)
+	}
 	_, err := io.WriteString(w, text.String())
 	return err
 }
