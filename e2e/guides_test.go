@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +39,7 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) { //nolint:tparallel // beside
 	}
 	block := regexp.MustCompile("(?s)\n```sh\n(.*?\n)```\n")
 	refused := regexp.MustCompile(`(?m)^! ((?:.*\\\n)*.*)$`) // bash -e does not mind when such a command works
+	waiting := regexp.MustCompile(`timeout \d+ bash -c `) // a reader's machine does nothing else meanwhile
 	for _, guide := range guides {
 		t.Run(filepath.Base(guide), func(t *testing.T) {
 			t.Parallel() // no two share a port or the name of a lab; most of their time is waiting
@@ -54,6 +56,7 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) { //nolint:tparallel // beside
 			ctx, cancel := context.WithTimeout(t.Context(), 3*kit.Patience)
 			defer cancel()
 			commands := refused.ReplaceAllString(script.String(), "if $1; then exit 1; fi")
+			commands = waiting.ReplaceAllString(commands, fmt.Sprintf("timeout %.0f bash -c ", kit.Patience.Seconds()))
 			shell := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", commands)
 			shell.Dir = ".."
 			shell.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
