@@ -1,12 +1,71 @@
 package clients
 
 import (
+	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
 // With -kafka the broker is Apache Kafka's. It has what a broker of KRaft needs beside, and no metrics that are read here.
+
+// cellsOfKafka are by client, pair and operation whether it worked with a broker of Apache Kafka, as far as that was tried.
+type cellsOfKafka map[string]map[string]map[string]bool
+
+// committedOfKafka is where they are kept. With -kafka and -update a run adds what it tried.
+const committedOfKafka = "testdata/kafka.json"
+
+func readCellsOfKafka(t *testing.T) cellsOfKafka {
+	t.Helper()
+	content, err := os.ReadFile(committedOfKafka)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := cellsOfKafka{}
+	if err := json.Unmarshal(content, &cells); err != nil {
+		t.Fatalf("read %s: %v", committedOfKafka, err)
+	}
+	return cells
+}
+
+// refuses tells whether operations were tried, and none of them worked: all that a client has over a pair, where none is named.
+func (k cellsOfKafka) refuses(client string, p pair, ops ...string) bool {
+	tried := 0
+	for op, works := range k[client][p.String()] {
+		if len(ops) > 0 && !slices.Contains(ops, op) {
+			continue
+		}
+		if works {
+			return false
+		}
+		tried++
+	}
+	return tried > 0
+}
+
+// updateKafka writes what a run saw of Apache Kafka.
+func (r *results) updateKafka(t *testing.T) {
+	t.Helper()
+	cells := readCellsOfKafka(t)
+	for _, c := range r.Clients {
+		for p, ops := range c.Cells {
+			seen := map[string]bool{}
+			for op, cell := range ops {
+				if cell.Unsupported == "" {
+					seen[op] = cell.Works
+				}
+			}
+			if cells[c.Client] == nil {
+				cells[c.Client] = map[string]map[string]bool{}
+			}
+			cells[c.Client][p] = seen
+		}
+	}
+	writeJSON(t, committedOfKafka, cells)
+	readResults(t).writePage(t)
+}
 
 // kafkaOnly is what Apache Kafka's properties have beside those of ours.
 func kafkaOnly() []string {

@@ -19,13 +19,14 @@ func (r *results) page() string {
 	p.line("could not be had on the machine of a run keep what an earlier one saw. Their programs are in `e2e/clients/programs`.")
 	p.line("")
 	p.line("Whether Apache Kafka 4.4.0 treats a client alike is seen by `go test ./e2e/clients -kafka -only CLIENT`, which tries the same there and")
-	p.line("compares it with this page.")
+	p.line("compares it with this page. What does not work here was tried there, too: \"nor with Kafka\" is what does not work there either, and so is")
+	p.line("the client's own doing.")
 	p.line("")
 	r.operations(p)
 	r.pairs(p)
 	r.survivors(p)
 	for _, c := range r.Clients {
-		c.section(p)
+		c.section(p, r.kafka)
 	}
 	return strings.TrimRight(p.b.String(), "\n") + "\n"
 }
@@ -38,6 +39,20 @@ func (p *printer) line(format string, args ...any) {
 		return
 	}
 	fmt.Fprintf(&p.b, format+"\n", args...)
+}
+
+// item prints an item of a list, in lines of at most 120 columns.
+func (p *printer) item(format string, args ...any) {
+	const width = 120
+	line := "-"
+	for word := range strings.FieldsSeq(fmt.Sprintf(format, args...)) {
+		if len([]rune(line))+1+len([]rune(word)) > width {
+			p.b.WriteString(line + "\n")
+			line = " "
+		}
+		line += " " + word
+	}
+	p.b.WriteString(line + "\n")
 }
 
 // row prints a row of a table.
@@ -130,6 +145,8 @@ func (r *results) pairs(p *printer) {
 				cells = append(cells, "?")
 			case works == all:
 				cells = append(cells, "yes")
+			case works == 0 && r.kafka.refuses(c.Client, x):
+				cells = append(cells, "no, nor with Kafka")
 			case works == 0:
 				cells = append(cells, "no")
 			default:
@@ -214,41 +231,60 @@ func (r *results) survivors(p *printer) {
 }
 
 // section prints all that is known of a client.
-func (r *result) section(p *printer) {
+func (r *result) section(p *printer, kafka cellsOfKafka) {
 	p.line("## %s", r.Client)
 	p.line("")
 	p.line("%s, `%s` %s.", capital(r.Language), r.Library, r.Version)
 	p.line("")
-	p.line("- Connections that it opens: %s. A producer and a consumer in a group have %d open.", r.opens(), r.AtOnce)
-	p.line("- Bootstrap `[::1]:port`: %s", r.brackets())
+	p.item("Connections that it opens: %s. A producer and a consumer in a group have %d open.", r.opens(), r.AtOnce)
+	p.item("Bootstrap `[::1]:port`: %s", r.brackets())
 	for _, t := range troubles() {
 		if seen, ok := r.Troubles[primary().String()][t[0]]; ok {
-			p.line("- When %s: %s", t[1], seen.words(t[0]))
+			p.item("When %s: %s", t[1], seen.words(t[0]))
 		}
 	}
 	for _, t := range refusals() {
 		if seen, ok := r.Refusals[t[0]]; ok {
-			p.line("- %s: %s", t[1], seen.words())
+			p.item("%s: %s", t[1], seen.words())
 		}
 	}
 	for _, x := range pairs() {
-		for _, op := range operations() {
-			if c, ok := r.Cells[x.String()][op]; ok && c.Said != "" {
-				p.line("- %s over %s %s: %s", capital(op), x.protocol, x.family, quote(c.Said))
-			}
-		}
-		for _, t := range troubles() {
-			if seen, ok := r.Troubles[x.String()][t[0]]; ok && !seen.Works && x != primary() {
-				p.line("- Over %s %s, when %s: %s", x.protocol, x.family, t[1], seen.words(t[0]))
-			}
-		}
+		r.remarks(p, kafka, x)
 	}
 	for _, op := range operations() {
 		if why := r.unsupported(op); why != "" {
-			p.line("- No %s: %s.", op, why)
+			p.item("No %s: %s.", op, why)
 		}
 	}
 	p.line("")
+}
+
+// remarks prints what is to be said of operations and troubles over a pair.
+func (r *result) remarks(p *printer, kafka cellsOfKafka, x pair) {
+	nor := func(ops ...string) string {
+		if kafka.refuses(r.Client, x, ops...) {
+			return " So it is with Apache Kafka."
+		}
+		return ""
+	}
+	if works, all := r.over(x); works == 0 && all > 0 {
+		p.item("Nothing works over %s %s. Asked for metadata it says %s.%s", x.protocol, x.family, quote(r.Cells[x.String()]["metadata"].Said), nor())
+		return
+	}
+	for _, op := range operations() {
+		switch c, ok := r.Cells[x.String()][op]; {
+		case !ok || c.Said == "":
+		case c.Works:
+			p.item("%s over %s %s: %s", capital(op), x.protocol, x.family, quote(c.Said))
+		default:
+			p.item("%s over %s %s does not work: %s.%s", capital(op), x.protocol, x.family, quote(c.Said), nor(op))
+		}
+	}
+	for _, t := range troubles() {
+		if seen, ok := r.Troubles[x.String()][t[0]]; ok && !seen.Works && x != primary() {
+			p.item("Over %s %s, when %s: %s", x.protocol, x.family, t[1], seen.words(t[0]))
+		}
+	}
 }
 
 func (r *result) unsupported(op string) string {

@@ -19,6 +19,7 @@ type results struct {
 	mu      sync.Mutex
 	Clients []*result `json:"clients"`
 	skipped []string  // who could not be had, and why
+	kafka   cellsOfKafka
 }
 
 // result is what a run saw of one client. What has a method is guarded by mu.
@@ -292,6 +293,7 @@ func (r *results) tell(t *testing.T, path string) {
 func (r *results) update(t *testing.T) {
 	t.Helper()
 	known := readResults(t)
+	r.kafka = known.kafka
 	for _, c := range list() {
 		got, old := r.find(c.name), known.find(c.name)
 		switch {
@@ -357,14 +359,14 @@ const committed = "testdata/results.json"
 
 func readResults(t *testing.T) *results {
 	t.Helper()
+	r := &results{kafka: readCellsOfKafka(t)}
 	b, err := os.ReadFile(committed)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &results{}
+		return r
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &results{}
 	if err := json.Unmarshal(b, r); err != nil {
 		t.Fatalf("read %s: %v", committed, err)
 	}
