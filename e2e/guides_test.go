@@ -39,7 +39,7 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) { //nolint:tparallel // beside
 	}
 	block := regexp.MustCompile("(?s)\n```sh\n(.*?\n)```\n")
 	refused := regexp.MustCompile(`(?m)^! ((?:.*\\\n)*.*)$`) // bash -e does not mind when such a command works
-	waiting := regexp.MustCompile(`timeout \d+ bash -c `) // a reader's machine does nothing else meanwhile
+	waiting := regexp.MustCompile(`timeout \d+ bash -c `)    // a reader's machine does nothing else meanwhile
 	for _, guide := range guides {
 		t.Run(filepath.Base(guide), func(t *testing.T) {
 			t.Parallel() // no two share a port or the name of a lab; most of their time is waiting
