@@ -43,6 +43,9 @@ type Options struct {
 	Repeat int
 	// Target is the product that specs run against; the zero value: brokerlab's own broker.
 	Target stage.Product
+	// Workers is where the workers of large fleets wait, as TOPIC@HOST:PORT, and WorkersConfig a client.properties for that cluster;
+	// empty: they are processes that the run starts.
+	Workers, WorkersConfig string
 	// Folder is where failed specs save what is known of them; empty: nowhere.
 	Folder string
 	// Keep leaves the lab of a failed spec standing.
@@ -123,6 +126,12 @@ func Run(o Options) (*report.Report, error) {
 // tellStage sets the environment variables that the stage reads.
 func (o *Options) tellStage() error {
 	set := map[string]string{stage.TargetVariable: o.Target.String()}
+	if o.Workers != "" {
+		if _, _, err := stage.ParseWorkers(o.Workers); err != nil {
+			return &SelectionError{"workers " + err.Error()}
+		}
+		set[stage.WorkersVariable], set[stage.WorkersConfigVariable] = o.Workers, o.WorkersConfig
+	}
 	if o.Scale != 0 {
 		set[stage.ScaleVariable] = strconv.FormatFloat(o.Scale, 'g', -1, 64)
 	}

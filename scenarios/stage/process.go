@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 
@@ -16,7 +15,6 @@ import (
 
 	"github.com/brokerlab/brokerlab/internal/kernel/sockdiag"
 	"github.com/brokerlab/brokerlab/netlab"
-	"github.com/brokerlab/brokerlab/scenarios/fleet"
 )
 
 // pid is the broker's process.
@@ -123,22 +121,6 @@ func (s *Stage) sockets(port uint16, states sockdiag.States) ([]sockdiag.Socket,
 		return nil, fmt.Errorf("read the broker's socket table: %w", err)
 	}
 	return sockets, nil
-}
-
-// Workers opens each plan in a process of its own, and ends them with the spec.
-func (s *Stage) Workers(ctx context.Context, plans ...fleet.Plan) *fleet.Workers {
-	GinkgoHelper()
-	binary, err := Binary(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	w, err := fleet.OpenWorkers(ctx, plans, func(ctx context.Context) *exec.Cmd {
-		cmd := exec.CommandContext(context.WithoutCancel(ctx), binary, "fleet-worker")
-		cmd.Stderr = GinkgoWriter
-		return cmd
-	})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(w.Close)
-	DeferCleanup(s.evidence) // before they are closed
-	return w
 }
 
 // Command runs brokerlab with these arguments in the stage's own subnet, as a person would who knows the broker by the name "broker", and
