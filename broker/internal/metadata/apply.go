@@ -34,7 +34,9 @@ type builder struct {
 	rules     digest     // of what is in it
 	snapshot  snapshotMark
 	size      int64
-	pending   map[acl.Binding]bool // rules that the entry in progress adds (true) or takes away
+	pending   []ruleChange         // what the entry in progress does to it
+	indexed   map[acl.Binding]bool // pending by rule: the first counted of them
+	counted   int
 
 	ownConfigs map[Resource]bool // inner maps that no image knows
 	ownQuotas  map[string]bool
@@ -48,7 +50,7 @@ type builder struct {
 func newBuilder(from *Image, acls *acl.Index) *builder {
 	return &builder{
 		acls:       acls,
-		pending:    map[acl.Binding]bool{},
+		indexed:    map[acl.Binding]bool{},
 		offset:     from.offset,
 		clusterID:  from.clusterID,
 		scram:      newEdit(from.scram),
@@ -107,7 +109,7 @@ func (b *builder) apply(e *entry) (repeated bool, rejected *RejectedError) {
 		for _, undo := range slices.Backward(b.undo) {
 			undo()
 		}
-		clear(b.pending)
+		b.forgetACLs()
 		err.Index = i
 		return false, err
 	}
@@ -116,30 +118,44 @@ func (b *builder) apply(e *entry) (repeated bool, rejected *RejectedError) {
 	return false, nil
 }
 
-// flushACLs makes an entry's rules part of the index, once it is known that the entry holds.
-func (b *builder) flushACLs() {
-	if len(b.pending) == 0 {
-		return
-	}
-	var add, remove []acl.Binding
-	var scratch writer
-	for rule, present := range b.pending {
-		switch had := b.acls.Has(rule); {
-		case present && !had:
-			add = append(add, rule)
-			b.rules.add(digestOf(&scratch, AddACL{Binding: rule}))
-		case !present && had:
-			remove = append(remove, rule)
-			b.rules.remove(digestOf(&scratch, AddACL{Binding: rule}))
-		}
-	}
-	b.acls.Add(add...)
-	b.acls.Remove(remove...)
-	clear(b.pending)
+// ruleChange adds a rule or takes it away.
+type ruleChange struct {
+	rule acl.Binding
+	add  bool
 }
 
+// flushACLs makes an entry's rules part of the index, once it is known that the entry holds.
+func (b *builder) flushACLs() {
+	var scratch writer
+	for _, c := range b.pending {
+		before := b.acls.Len() // only the builder changes it
+		if c.add {
+			b.acls.Add(c.rule)
+		} else {
+			b.acls.Remove(c.rule)
+		}
+		switch after := b.acls.Len(); {
+		case after > before:
+			b.rules.add(digestOf(&scratch, AddACL{Binding: c.rule}))
+		case after < before:
+			b.rules.remove(digestOf(&scratch, AddACL{Binding: c.rule}))
+		}
+	}
+	b.forgetACLs()
+}
+
+func (b *builder) forgetACLs() {
+	b.pending, b.counted = b.pending[:0], 0
+	clear(b.indexed)
+}
+
+// hasACL tells whether a rule is there, after what the entry in progress has done so far.
 func (b *builder) hasACL(rule acl.Binding) bool {
-	if present, ok := b.pending[rule]; ok {
+	for _, c := range b.pending[b.counted:] {
+		b.indexed[c.rule] = c.add
+	}
+	b.counted = len(b.pending)
+	if present, ok := b.indexed[rule]; ok {
 		return present
 	}
 	return b.acls.Has(rule)
@@ -220,9 +236,9 @@ func (b *builder) put(r Record) {
 	case SetFeature:
 		b.putFeature(r)
 	case AddACL:
-		b.pending[r.Binding] = true
+		b.pending = append(b.pending, ruleChange{r.Binding, true})
 	case RemoveACL:
-		b.pending[r.Binding] = false
+		b.pending = append(b.pending, ruleChange{r.Binding, false})
 	case RegisterBroker:
 		r.Epoch, r.Fenced = b.offset, false
 		b.putBroker(r.Broker)

@@ -34,6 +34,10 @@ func TestMain(m *testing.M) {
 		child(dir, os.Stdout)
 		return
 	}
+	if servers := os.Getenv(joinEnv); servers != "" {
+		joinChild(strings.Split(servers, ","), os.Stdout)
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -104,7 +105,8 @@ func (s *Store) Join(ctx context.Context, b Broker, o JoinOptions) error {
 
 // join plays rounds until the broker is registered.
 func (m *member) join(ctx context.Context) error {
-	for told := false; ; {
+	var why error // of the last round that had all the time it wanted
+	for {
 		err := m.round(ctx)
 		if err == nil && !m.fenced.Load() {
 			m.mu.Lock()
@@ -116,12 +118,12 @@ func (m *member) join(ctx context.Context) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			return errors.Join(ctx.Err(), err)
+			return errors.Join(ctx.Err(), cmp.Or(why, err))
 		}
-		if !told && err != nil {
-			told = true
+		if why == nil && err != nil {
 			m.store.slog.Warn("waiting to join the cluster", slog.Any("error", err))
 		}
+		why = err
 		pause(ctx, min(m.Heartbeat, time.Second))
 	}
 }
