@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -39,6 +40,7 @@ type Broker struct {
 	created time.Time
 
 	openKernel func() (KernelSource, error) // nil: kernel is what there is
+	start      context.Context              //nolint:containedctx // an option of New, and of it alone
 
 	quota     *quota.Connections
 	overrides overrides
@@ -52,14 +54,16 @@ type Broker struct {
 	handler late
 	metrics *metricsServer // nil without metrics.listener
 
-	listeners atomic.Pointer[[]*boundListener] // replaced as a whole by alterations
-	sasl      *sasl.Server
-	serving   atomic.Bool
-	ready     chan struct{}
-	stop      chan struct{}
-	stopping  sync.Once
-	stopped   chan struct{}
-	closeErr  error // written before stopped is closed
+	incarnation string                           // of this start, where brokers register
+	joined      atomic.Bool                      // it is registered, or was
+	listeners   atomic.Pointer[[]*boundListener] // replaced as a whole by alterations
+	sasl        *sasl.Server
+	serving     atomic.Bool
+	ready       chan struct{}
+	stop        chan struct{}
+	stopping    sync.Once
+	stopped     chan struct{}
+	closeErr    error // written before stopped is closed
 }
 
 // boundListener is a listener with its socket's address. It is not changed once it is in Broker.listeners: an
@@ -84,6 +88,9 @@ func WithKernelFrom(open func() (KernelSource, error)) Option {
 	return func(b *Broker) { b.openKernel = open }
 }
 
+// WithStart lets [New] give up waiting for what is elsewhere when ctx ends.
+func WithStart(ctx context.Context) Option { return func(b *Broker) { b.start = ctx } }
+
 // WithLog gives the broker its log; without it a broker is silent.
 func WithLog(log *slog.Logger) Option { return func(b *Broker) { b.log = log } }
 
@@ -91,7 +98,7 @@ func WithLog(log *slog.Logger) Option { return func(b *Broker) { b.log = log } }
 // nobody before [Broker.Serve]. After an error nothing is left: no socket, no lock, no goroutine.
 func New(cfg *Config, opts ...Option) (*Broker, error) {
 	b := &Broker{
-		cfg: cfg, log: slog.New(slog.DiscardHandler), created: time.Now(),
+		cfg: cfg, log: slog.New(slog.DiscardHandler), created: time.Now(), incarnation: randomUUID(), start: context.Background(),
 		ready: make(chan struct{}), stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	for _, o := range opts {
@@ -113,7 +120,8 @@ func (b *Broker) open() error {
 	}
 	b.overrides = overrides{b.cfg.Properties[dynamicconfig.PerIPOverrides], b.cfg.PerIPOverrides}
 	b.quota = quota.New(b.cfg.Window, b.cfg.quotas(b.cfg.Properties, nil, b.overrides))
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(b.start, cmp.Or(b.cfg.StartTimeout, defaultStartTimeout))
+	defer cancel()
 	var opening sync.WaitGroup
 	var kernelErr error
 	if b.openKernel != nil {
@@ -123,10 +131,7 @@ func (b *Broker) open() error {
 			}
 		})
 	}
-	cluster, err := b.openDir()
-	if err == nil {
-		err = b.openStores(ctx, cluster)
-	}
+	cluster, err := b.openStores(ctx)
 	opening.Wait()
 	if failed := errors.Join(err, kernelErr); failed != nil {
 		return failed
@@ -134,44 +139,73 @@ func (b *Broker) open() error {
 	return b.openListeners(ctx, cluster)
 }
 
-// openDir locks the data directory and returns the cluster's id.
-func (b *Broker) openDir() (cluster string, err error) {
+// openDir locks the data directory and returns the cluster's id, which is known where somebody else has given it.
+func (b *Broker) openDir(known string) (cluster string, err error) {
 	if len(b.cfg.LogDirs) == 0 {
-		b.log.Info("no log.dirs: topics, records and metadata are gone when the broker stops")
-		if b.cfg.ClusterID != "" {
-			return b.cfg.ClusterID, nil
+		switch {
+		case b.cfg.Engine == nil:
+			b.log.Info("no log.dirs: topics, records and metadata are gone when the broker stops")
+		case b.cfg.Metadata == nil:
+			b.log.Info("no log.dirs and no metadata log by address: ACLs, users, configs and quotas are gone when the broker stops")
 		}
-		return randomUUID(), nil
+		return cmp.Or(known, randomUUID()), nil
 	}
 	if len(b.cfg.LogDirs) > 1 {
 		b.log.Warn("only the first of log.dirs is used", slog.Any("log_dirs", b.cfg.LogDirs))
 	}
-	b.dir, err = openDataDir(b.cfg.LogDirs[0], b.cfg.ClusterID, b.cfg.NodeID)
+	b.dir, err = openDataDir(b.cfg.LogDirs[0], known, b.cfg.NodeID)
 	if err != nil {
 		return "", err
 	}
 	return b.dir.cluster, nil
 }
 
-func (b *Broker) openStores(ctx context.Context, cluster string) error {
-	level, err := newClusterLevel(b.cfg.MetadataVersion)
-	if err != nil {
-		return err
+// openStores opens the data plane and the metadata, and returns the cluster's id. A data plane by address comes first: it says
+// which cluster this is.
+func (b *Broker) openStores(ctx context.Context) (cluster string, err error) {
+	if b.cfg.Engine != nil {
+		if cluster, err = b.reachEngine(ctx); err != nil {
+			return "", err
+		}
+		if cluster, err = b.openDir(cluster); err != nil {
+			return "", err
+		}
+		return cluster, b.openMetadata(ctx, cluster)
 	}
-	b.meta, err = metadata.Open(ctx, metadata.Options{
-		Dir: b.dir.sub("metadata"), NodeID: b.cfg.NodeID, ClusterID: cluster, Log: b.log,
-		Bootstrap:     api.Bootstrap(level, dynamicconfig.Values(b.cfg.Properties).Get("min.insync.replicas")),
-		QuotasChanged: b.setIPRates,
-	})
-	if err != nil {
-		return fmt.Errorf("open metadata: %w", err)
+	if cluster, err = b.openDir(b.cfg.ClusterID); err != nil {
+		return "", err
+	}
+	if failed := b.openMetadata(ctx, cluster); failed != nil {
+		return "", failed
 	}
 	b.engine, err = engine.Open(ctx, engine.Options{
 		Dir: b.dir.sub("data"), NodeID: b.cfg.NodeID, ClusterID: cluster, SyncWrites: b.cfg.SyncWrites,
 		DefaultPartitions: int(b.cfg.NumPartitions), BrokerConfigs: b.engineConfigs(), Log: b.log,
 	})
 	if err != nil {
-		return fmt.Errorf("open topics: %w", err)
+		return "", fmt.Errorf("open topics: %w", err)
+	}
+	return cluster, nil
+}
+
+// openMetadata opens the metadata log, wherever it is.
+func (b *Broker) openMetadata(ctx context.Context, cluster string) error {
+	level, err := newClusterLevel(b.cfg.MetadataVersion)
+	if err != nil {
+		return err
+	}
+	o := metadata.Options{
+		NodeID: b.cfg.NodeID, ClusterID: cluster, Log: b.log, Supported: b.cfg.supported(),
+		Bootstrap:     api.Bootstrap(level, dynamicconfig.Values(b.cfg.Properties).Get("min.insync.replicas")),
+		QuotasChanged: b.setIPRates, Changed: b.imageChanged,
+	}
+	if b.cfg.Metadata == nil {
+		o.Dir = b.dir.sub("metadata")
+	} else {
+		o.Remote = b.cfg.metadataLog()
+	}
+	if b.meta, err = metadata.Open(ctx, o); err != nil {
+		return fmt.Errorf("open metadata: %w", err)
 	}
 	return nil
 }
@@ -199,7 +233,7 @@ func (b *Broker) engineConfigs() map[string]string {
 func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 	b.network = network.New(network.Options{
 		NodeID: b.cfg.NodeID, Handler: &b.handler, Log: b.log, Subject: keystore.DistinguishedName,
-		BeforeListen: b.watch, Limits: b.quota,
+		BeforeListen: b.watch, Limits: b.quota, Fenced: b.refuses,
 	})
 	b.listeners.Store(&[]*boundListener{})
 	keys := protocol.DefaultKeys()
@@ -219,11 +253,11 @@ func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 	b.sasl = b.authenticator()
 	options := api.Options{
 		NodeID: b.cfg.NodeID, ClusterID: cluster, Rack: b.cfg.Rack,
-		Engine: b.engine, Metadata: b.meta, SASL: b.sasl,
+		Engine: b.engine, Metadata: b.meta, SASL: b.sasl, Hidden: b.cfg.hides, SupportedLevel: b.cfg.SupportedLevel,
 		Connections: b.network.Connections, Closed: b.network.ClosedConnections, Counts: b.network.Counts, AcceptQueue: b.network.AcceptQueue, Limits: b.quota, Unsent: b.network.Unsent, Log: b.log,
 		ConfigPolicy: b.policy, ConfigPolicyTimeout: b.cfg.ConfigPolicyTimeout,
 		Workers: b.cfg.NumIOThreads, FailedAuthDelay: b.cfg.FailedAuthDelay,
-		AutoCreateTopics: b.cfg.AutoCreateTopics, NumPartitions: b.cfg.NumPartitions,
+		AutoCreateTopics: b.cfg.AutoCreateTopics, NumPartitions: b.cfg.NumPartitions, Replication: b.cfg.DefaultReplicationFactor,
 		OwnAPIs: b.cfg.APIsEnabled, Keys: keys,
 		Properties: api.Properties{Static: b.cfg.Properties, InterBroker: b.cfg.InterBrokerListener, Fixed: own, Prepare: b.prepare},
 	}
@@ -363,6 +397,11 @@ func (b *Broker) Ready() <-chan struct{} { return b.ready }
 // cleanly.
 func (b *Broker) Serve(ctx context.Context) error {
 	b.serving.Store(true)
+	if err := b.join(ctx); err != nil || ctx.Err() != nil {
+		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownPatience)
+		defer cancel()
+		return errors.Join(err, b.shutdown(patience))
+	}
 	b.network.Start() //nolint:contextcheck // Shutdown ends it, not a context
 	if b.metrics != nil {
 		b.metrics.start()
@@ -424,6 +463,7 @@ func (b *Broker) close(ctx context.Context) error {
 	if b.metrics != nil {
 		errs = append(errs, b.metrics.close(ctx))
 	}
+	b.leave(ctx)
 	if b.network != nil {
 		errs = append(errs, b.network.Shutdown(ctx))
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/brokerlab/brokerlab/broker/acl"
-	"github.com/brokerlab/brokerlab/broker/internal/kafkaconfig"
 	"github.com/brokerlab/brokerlab/broker/internal/sasl"
 	"github.com/brokerlab/brokerlab/broker/quota"
 )
@@ -68,6 +67,14 @@ type Config struct {
 	PushConfigKey            int16
 	ConfigPolicy             string        // client.config.policy.class.name; empty: PushConfig is not served
 	ConfigPolicyTimeout      time.Duration // 0: the default
+
+	Engine         *RemoteCluster // where topics and records are; nil: in this process
+	Metadata       *RemoteCluster // where the metadata log is; nil: in log.dirs, and nobody shares it
+	MetadataTopic  string         // of such a log; "" is [DefaultMetadataTopic]
+	Heartbeat      time.Duration  // 0: Kafka's default
+	Session        time.Duration  // 0: Kafka's default
+	StartTimeout   time.Duration  // 0: Kafka's default
+	SupportedLevel int16          // the highest metadata.version that this broker works with; 0: all that it knows
 
 	Properties map[string]string // every key as given, overrides applied
 	Ignored    []string          // keys of Kafka that have no use here, sorted
@@ -134,6 +141,7 @@ func LoadConfig(path string, overrides []string, strict bool) (*Config, error) {
 	c.Listeners = l.listeners(p, controllers)
 	c.InterBrokerListener = l.interBroker(p, c.Listeners)
 	c.limits(l, p)
+	c.cluster(l, p)
 	l.classify(c, controllers, strict)
 	c.Warnings = append(c.Warnings, l.warnings...)
 	slices.Sort(c.Ignored)
@@ -175,14 +183,10 @@ func (c *Config) apply(l *loading, p properties) {
 	c.SuperUsers = l.superUsers(p.SuperUsers)
 	c.AutoCreateTopics, c.NumPartitions = p.AutoCreateTopics, p.NumPartitions
 	c.DefaultReplicationFactor = 1
-	if p.DefaultReplicationFactor != 1 {
+	if p.DefaultReplicationFactor != 1 && len(p.EngineServers) == 0 {
 		l.warn("default.replication.factor", "%d is not possible with one broker; topics get 1 replica", p.DefaultReplicationFactor)
 	}
 	c.SyncWrites = p.FlushInterval == 1
-	c.MetadataVersion = p.MetadataVersion
-	if _, err := newClusterLevel(p.MetadataVersion); err != nil {
-		l.problem("metadata.version", "%w", err)
-	}
 	c.MetricsListener, c.KernelAccounting = p.MetricsListener, p.KernelAccounting
 	l.checkAddress("metrics.listener", p.MetricsListener)
 	socket, isLab := strings.CutPrefix(p.KernelAccounting, "lab:")
@@ -327,7 +331,7 @@ func (l *loading) lookup(name string, s scope) (key string, value setting, ok bo
 
 // shown is a value as it may be printed.
 func shown(name, value string) string {
-	if c, ok := kafkaconfig.Lookup(name); ok && c.Sensitive() {
+	if sensitive(name) {
 		return "[hidden]"
 	}
 	return value

@@ -67,7 +67,7 @@ func useOf(key, value, rest, listener string, prefixed bool, listeners, controll
 		switch {
 		case name == "sasl.jaas.config" && mechanism == "":
 			return used, "has no effect: the mechanism must stand before it, as in plain.sasl.jaas.config"
-		case ours, slices.Contains(engine.Obeys(), key):
+		case ours, slices.Contains(engine.Obeys(), key), ofClient(key):
 			return used, ""
 		}
 		return kafkas(key), unenforced(key, value)

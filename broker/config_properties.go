@@ -40,13 +40,14 @@ type properties struct {
 	// ProtocolMap gives each listener name its security protocol: PLAINTEXT, SSL,
 	// SASL_PLAINTEXT or SASL_SSL. The protocols' own names need no entry unless the property is set.
 	ProtocolMap string `property:"listener.security.protocol.map"`
-	// InterBrokerListener is the listener that other brokers would use. It must be advertised when
-	// it is given; there is no traffic between brokers yet.
+	// InterBrokerListener is the listener that limits of the broker spare while there are others, and the one that a fenced
+	// broker still takes connections on. It must be advertised when it is given; brokers do not talk to each other.
 	InterBrokerListener string `property:"inter.broker.listener.name"`
 	// InterBrokerProtocol may be given instead of inter.broker.listener.name.
 	InterBrokerProtocol string `property:"security.inter.broker.protocol"`
 
-	// LogDirs is where topics and metadata are kept. Without it nothing is kept over a restart.
+	// LogDirs is where topics and metadata are kept. Without it nothing is kept over a restart, but for what is elsewhere:
+	// with engine.bootstrap.servers no log.dirs is needed.
 	LogDirs []string `property:"log.dirs" default:""`
 	// LogDir is used when log.dirs is absent.
 	LogDir []string `property:"log.dir" default:""`
@@ -96,9 +97,34 @@ type properties struct {
 	AutoCreateTopics bool `property:"auto.create.topics.enable"`
 	// NumPartitions is how many partitions a topic has that is created without a number.
 	NumPartitions int32 `property:"num.partitions"`
-	// DefaultReplicationFactor has no effect but a warning when it is not 1: there is one broker.
+	// DefaultReplicationFactor is how many replicas a topic gets that a client's request for its metadata creates, where the
+	// engine is by address; else it has no effect but a warning when it is not 1. Without it that is the engine's own default.
 	DefaultReplicationFactor int32 `property:"default.replication.factor"`
 
+	// EngineServers are host:port of a cluster that speaks Kafka's protocol, which is then the data plane: brokerlab engine, or
+	// Apache Kafka. This broker is the face of its broker of the same node.id, and clients never learn any other address than
+	// those of brokers like this one. Empty: topics and records are in this process. How to authenticate and encrypt is said
+	// as to Kafka's clients, behind the prefix: engine.security.protocol, engine.ssl.*, engine.sasl.*.
+	EngineServers []string `property:"engine.bootstrap.servers" default:""`
+	// MetadataServers are host:port of the cluster that holds the log of ACLs, users, configs, quotas, features and brokers,
+	// with metadata.security.protocol, metadata.ssl.* and metadata.sasl.*. Absent: the engine's cluster, as the engine is
+	// reached. Without an engine by address, or when it is given and empty, the log is this broker's own, in log.dirs.
+	MetadataServers []string `property:"metadata.bootstrap.servers" default:""`
+	// MetadataTopic is the topic of a log that brokers share. Two more begin with its name: _heartbeats and _snapshots. No
+	// client sees any of them.
+	MetadataTopic string `property:"metadata.topic" default:"__brokerlab_metadata"`
+	// Heartbeat is after how many milliseconds a broker that shares its metadata says again that it lives.
+	Heartbeat int32 `property:"broker.heartbeat.interval.ms"`
+	// Session is after how many milliseconds without one it is fenced: clients are not led to it any more, and it takes no
+	// new ones, until it has caught up.
+	Session int32 `property:"broker.session.timeout.ms"`
+	// StartTimeout is how many milliseconds a broker waits at its start for an engine and a metadata log by address, and then to
+	// be let into the cluster.
+	StartTimeout int32 `property:"initial.broker.registration.timeout.ms"`
+	// SupportedLevel is the highest metadata.version that this broker works with, by Kafka's name; empty is all that it knows.
+	// A cluster that has a higher one refuses it, and while it is in a cluster the cluster cannot be upgraded beyond it: so a
+	// broker stands for an older one.
+	SupportedLevel string `property:"supported.metadata.version.max" default:""`
 	// MetadataVersion is the level of a new cluster, by Kafka's name; an existing one keeps its own.
 	MetadataVersion string `property:"metadata.version" default:"4.4-IV2"`
 	// MetricsListener is the host:port where metrics for Prometheus and /healthz are served; empty

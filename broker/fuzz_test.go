@@ -44,6 +44,7 @@ func FuzzRequests(f *testing.F) {
 		protocol.NewPtrDescribeClosedConnectionsRequest(), protocol.NewPtrDescribeLimitsRequest(),
 		protocol.NewPtrCloseConnectionsRequest(), protocol.NewPtrDescribeConnectionTimelineRequest(),
 		protocol.NewPtrDescribeClientConfigsRequest(),
+		protocol.NewPtrDescribeMetadataRequest(),
 	} {
 		f.Add(req.Key(), int16(0), true, req.AppendTo(nil))
 	}

@@ -96,6 +96,10 @@ func (b *Broker) healthz(w http.ResponseWriter, _ *http.Request) {
 	case <-b.stop:
 		http.Error(w, "shutting down", http.StatusServiceUnavailable)
 	default:
+		if b.meta.Fenced() {
+			http.Error(w, "fenced from its cluster", http.StatusServiceUnavailable)
+			return
+		}
 		_, _ = w.Write([]byte("ok\n")) // whoever asked may be gone
 	}
 }
@@ -119,6 +123,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	idleMetrics(out, counts)
 	limitMetrics(out, b.quota)
 	softwareMetrics(out, b.network)
+	b.clusterMetrics(out)
 	waiting, busy, workers := b.api.Load()
 	gauge(out, "kafka_network_requestchannel_requestqueuesize_value", "Requests that wait for a worker.", float64(waiting))
 	gauge(out, "brokerlab_io_threads_busy", "Workers that have a request; requests that wait for the data plane hold none.", float64(busy))

@@ -324,6 +324,7 @@ func (r *reconfiguration) commit() (finish func()) {
 			b.log.Error("a listener is not served", slog.Any("error", err))
 		}
 	}
+	b.reregister()
 	for _, name := range r.changed {
 		b.log.Info("reloaded what a listener obeys", slog.String("listener", name))
 	}
@@ -371,7 +372,7 @@ func (b *Broker) publish(leaving []*boundListener) {
 			b.log.Info("listening", slog.String("listener", l.Name), slog.String("protocol", string(l.Protocol)),
 				slog.String("address", l.bound.String()), slog.String("advertised", net.JoinHostPort(host, strconv.Itoa(int(port)))))
 		}
-		all[l.Name] = api.Listener{Advertised: l.advertised, Principals: l.Principals}
+		all[l.Name] = api.Listener{Advertised: l.advertised, Protocol: string(l.Protocol), Principals: l.Principals}
 		if l.Protocol.SASL() {
 			mechanisms[l.Name], plain[l.Name], lifetimes[l.Name] = l.Mechanisms, l.Plain, l.MaxReauth
 		}
@@ -388,5 +389,5 @@ func own(name string) bool {
 	}
 	_, ours := obeyed(name)
 	_, kafkas := kafkaconfig.Lookup(name)
-	return ours && !kafkas
+	return ours && !kafkas || ofClient(name)
 }

@@ -38,6 +38,9 @@ func New(cl *kgo.Client, opts ...Option) *Client {
 // ErrNotOffered is inside the [BrokerError] of a broker that does not have the API that was asked for.
 var ErrNotOffered = errors.New("not offered by the broker")
 
+// ErrFenced is inside the [BrokerError] of a broker that the cluster leads nobody to: it has stopped, or is out of touch.
+var ErrFenced = errors.New("is fenced: it has stopped, or is cut off from its cluster")
+
 // BrokerError is why one broker did not answer, or not completely.
 type BrokerError struct {
 	NodeID int32

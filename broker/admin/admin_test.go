@@ -1,4 +1,4 @@
-package admin
+package admin_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
+	"github.com/brokerlab/brokerlab/broker/admin"
 	"github.com/brokerlab/brokerlab/broker/admin/admintest"
 	"github.com/brokerlab/brokerlab/broker/protocol"
 )
@@ -22,14 +23,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var ours = []int16{protocol.DefaultListClientConnectionsKey, protocol.DefaultDescribeConnectionsKey, protocol.DefaultDescribeKernelKey}
 
-func dial(t *testing.T, c *admintest.Cluster) *Client {
+func dial(t *testing.T, c *admintest.Cluster) *admin.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addr(0)), Versions())
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addr(0)), admin.Versions())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	return New(cl)
+	return admin.New(cl)
 }
 
 // lists answers ListClientConnections with connections of these ids, and an error code.
@@ -47,15 +48,15 @@ func lists(code int16, ids ...string) func(kmsg.Request) kmsg.Response {
 	}
 }
 
-func brokerErrors(t *testing.T, err error) map[int32]*BrokerError {
+func brokerErrors(t *testing.T, err error) map[int32]*admin.BrokerError {
 	t.Helper()
-	all := map[int32]*BrokerError{}
+	all := map[int32]*admin.BrokerError{}
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		t.Fatalf("error is a %T: %v", err, err)
 	}
 	for _, err := range joined.Unwrap() {
-		var b *BrokerError
+		var b *admin.BrokerError
 		if !errors.As(err, &b) {
 			t.Fatalf("error of a broker is a %T: %v", err, err)
 		}
@@ -71,7 +72,7 @@ func TestListGoesToEveryBrokerAndSaysWhoAnswered(t *testing.T) {
 		&admintest.Broker{NodeID: 2, Keys: ours, Handle: lists(0, "c")},
 		&admintest.Broker{NodeID: 3, Keys: ours, Handle: lists(0)},
 	)
-	rows, err := dial(t, c).ListClientConnections(t.Context(), ListFilter{})
+	rows, err := dial(t, c).ListClientConnections(t.Context(), admin.ListFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestOneBrokersTroubleIsItsOwn(t *testing.T) {
 		&admintest.Broker{NodeID: 4},
 		&admintest.Broker{NodeID: 5, Keys: ours, Handle: func(kmsg.Request) kmsg.Response { return nil }},
 	)
-	rows, err := dial(t, c).ListClientConnections(t.Context(), ListFilter{})
+	rows, err := dial(t, c).ListClientConnections(t.Context(), admin.ListFilter{})
 	if len(rows) != 1 || rows[0].NodeID != 1 {
 		t.Errorf("rows = %v, want the one of broker 1", rows)
 	}
@@ -104,9 +105,9 @@ func TestOneBrokersTroubleIsItsOwn(t *testing.T) {
 	if !errors.Is(errs[3], kerr.ClusterAuthorizationFailed) {
 		t.Errorf("error of broker 3 = %v, want %v", errs[3], kerr.ClusterAuthorizationFailed)
 	}
-	if !errors.Is(errs[4], ErrNotOffered) || !strings.Contains(errs[4].Error(), "broker 4 (") ||
+	if !errors.Is(errs[4], admin.ErrNotOffered) || !strings.Contains(errs[4].Error(), "broker 4 (") ||
 		!strings.Contains(errs[4].Error(), "ListClientConnections (key 93) is not offered by the broker") {
-		t.Errorf("error of broker 4 = %v, want %v", errs[4], ErrNotOffered)
+		t.Errorf("error of broker 4 = %v, want %v", errs[4], admin.ErrNotOffered)
 	}
 	if !strings.Contains(errs[5].Error(), "may be another API") {
 		t.Errorf("error of broker 5 = %v, want a hint at the number's other meaning", errs[5])
@@ -119,7 +120,7 @@ func TestNodesNarrowTheCall(t *testing.T) {
 		&admintest.Broker{NodeID: 1, Keys: ours, Handle: lists(0, "a")},
 		&admintest.Broker{NodeID: 2, Keys: ours, Handle: lists(0, "b")},
 	)
-	rows, err := dial(t, c).ListClientConnections(t.Context(), ListFilter{Nodes: []int32{2, 9}})
+	rows, err := dial(t, c).ListClientConnections(t.Context(), admin.ListFilter{Nodes: []int32{2, 9}})
 	if len(rows) != 1 || rows[0].NodeID != 2 {
 		t.Errorf("rows = %v, want the one of broker 2", rows)
 	}
@@ -138,7 +139,7 @@ func TestFiltersReachTheBroker(t *testing.T) {
 		return lists(0)(req)
 	}})
 	cl := dial(t, c)
-	for _, f := range []ListFilter{{}, {Principal: &principal, ClientAddress: &address, Listener: &listener}, {Principal: &empty}} {
+	for _, f := range []admin.ListFilter{{}, {Principal: &principal, ClientAddress: &address, Listener: &listener}, {Principal: &empty}} {
 		if _, err := cl.ListClientConnections(t.Context(), f); err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +178,7 @@ func TestDescribeReadsAllPages(t *testing.T) {
 		}
 		return resp
 	}})
-	rows, err := dial(t, c).DescribeConnections(t.Context(), DescribeFilter{PageSize: 2, Kernel: true})
+	rows, err := dial(t, c).DescribeConnections(t.Context(), admin.DescribeFilter{PageSize: 2, Kernel: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +206,7 @@ func TestDescribeKeepsTheRowsBeforeAnError(t *testing.T) {
 		resp.NextCursor = []byte{1}
 		return resp
 	}})
-	rows, err := dial(t, c).DescribeConnections(t.Context(), DescribeFilter{})
+	rows, err := dial(t, c).DescribeConnections(t.Context(), admin.DescribeFilter{})
 	if len(rows) != 3 || !errors.Is(err, kerr.InvalidRequest) || !strings.Contains(err.Error(), "the broker has restarted") {
 		t.Errorf("%d rows and %v, want 3 and the broker's message", len(rows), err)
 	}
@@ -217,7 +218,7 @@ func TestListWithoutAnEndEnds(t *testing.T) {
 		resp.NextCursor = []byte{1}
 		return resp
 	}})
-	if _, err := dial(t, c).DescribeConnections(t.Context(), DescribeFilter{}); err == nil {
+	if _, err := dial(t, c).DescribeConnections(t.Context(), admin.DescribeFilter{}); err == nil {
 		t.Error("a page that is its own next one is no error")
 	}
 }
@@ -235,7 +236,7 @@ func TestDescribeKernelIsPerBroker(t *testing.T) {
 		&admintest.Broker{NodeID: 2, Keys: ours, Handle: handle(2)},
 		&admintest.Broker{NodeID: 1, Keys: ours, Handle: handle(1)},
 	)
-	all, err := dial(t, c).DescribeKernel(t.Context(), KernelFilter{Sources: true})
+	all, err := dial(t, c).DescribeKernel(t.Context(), admin.KernelFilter{Sources: true})
 	if err != nil || len(all) != 2 || all[0].NodeID != 1 || all[1].NodeID != 2 {
 		t.Errorf("DescribeKernel() = %v, %v", all, err)
 	}
@@ -245,13 +246,13 @@ func TestMovedKeysAreAskedFor(t *testing.T) {
 	keys := protocol.DefaultKeys()
 	keys.ListClientConnections = 20000
 	c := admintest.Start(t, &admintest.Broker{NodeID: 1, Keys: ours})
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addr(0)), Versions(keys))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addr(0)), admin.Versions(keys))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	_, err = New(cl, WithKeys(keys)).ListClientConnections(t.Context(), ListFilter{})
-	if !errors.Is(err, ErrNotOffered) || !strings.Contains(err.Error(), "key 20000") {
+	_, err = admin.New(cl, admin.WithKeys(keys)).ListClientConnections(t.Context(), admin.ListFilter{})
+	if !errors.Is(err, admin.ErrNotOffered) || !strings.Contains(err.Error(), "key 20000") {
 		t.Errorf("error = %v, want that key 20000 is not offered", err)
 	}
 }
@@ -260,7 +261,7 @@ func TestUnreachableClusterIsAnErrorInTime(t *testing.T) {
 	c := admintest.Start(t, &admintest.Broker{NodeID: 1, Down: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	if _, err := dial(t, c).ListClientConnections(ctx, ListFilter{}); err == nil || ctx.Err() != nil {
+	if _, err := dial(t, c).ListClientConnections(ctx, admin.ListFilter{}); err == nil || ctx.Err() != nil {
 		t.Errorf("error = %v, context = %v", err, ctx.Err())
 	}
 }

@@ -32,6 +32,9 @@ func fanOut[T any](
 		wg.Go(func() {
 			var err error
 			rows[i], err = call(ctx, c.cl.Broker(int(b.NodeID)), b.NodeID)
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+				err = context.Cause(ctx) // whoever set the bound says it better
+			}
 			if err != nil {
 				errs[i] = &BrokerError{NodeID: b.NodeID, Addr: hostPort(b.Host, b.Port), Err: err}
 			}
@@ -42,7 +45,7 @@ func fanOut[T any](
 }
 
 // brokers asks the cluster for its brokers and returns those of nodes, sorted by id, and an error for each
-// of nodes that the cluster does not have. No nodes are all.
+// of nodes that the cluster does not have, and for each that is fenced. No nodes are all.
 func (c *Client) brokers(ctx context.Context, nodes []int32) (brokers []kmsg.MetadataResponseBroker, missing []error, err error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{} // none; null would be all
@@ -55,7 +58,16 @@ func (c *Client) brokers(ctx context.Context, nodes []int32) (brokers []kmsg.Met
 		brokers = slices.DeleteFunc(brokers, func(b kmsg.MetadataResponseBroker) bool { return !slices.Contains(nodes, b.NodeID) })
 	}
 	slices.SortFunc(brokers, func(a, b kmsg.MetadataResponseBroker) int { return cmp.Compare(a.NodeID, b.NodeID) })
+	fenced := c.fenced(ctx)
+	for _, b := range fenced {
+		if len(nodes) == 0 || slices.Contains(nodes, b.NodeID) {
+			missing = append(missing, &BrokerError{NodeID: b.NodeID, Addr: hostPort(b.Host, b.Port), Err: ErrFenced})
+		}
+	}
 	for _, n := range nodes {
+		if slices.ContainsFunc(fenced, func(b kmsg.DescribeClusterResponseBroker) bool { return b.NodeID == n }) {
+			continue
+		}
 		if !slices.ContainsFunc(brokers, func(b kmsg.MetadataResponseBroker) bool { return b.NodeID == n }) {
 			missing = append(missing, &BrokerError{NodeID: n, Err: errors.New("the cluster has no such broker")})
 		}
@@ -63,26 +75,42 @@ func (c *Client) brokers(ctx context.Context, nodes []int32) (brokers []kmsg.Met
 	return brokers, missing, nil
 }
 
+// fenced are the brokers that the cluster knows and leads nobody to (KIP-1073): clients cannot reach them by their ids. Where
+// that is not told, there are none.
+func (c *Client) fenced(ctx context.Context) []kmsg.DescribeClusterResponseBroker {
+	const since = 2
+	req := kmsg.NewPtrDescribeClusterRequest()
+	req.IncludeFencedBrokers = true
+	if most, err := c.offers(ctx, c.cl, req.Key()); err != nil || most < since {
+		return nil
+	}
+	resp, err := req.RequestWith(ctx, c.cl)
+	if err != nil || resp.ErrorCode != 0 {
+		return nil
+	}
+	return slices.DeleteFunc(resp.Brokers, func(b kmsg.DescribeClusterResponseBroker) bool { return !b.IsFenced })
+}
+
 // ask sends req to b, once more when a connection that had been idle turns out to be closed, and only if b says that it
 // knows the request.
 func ask[R kmsg.Response](ctx context.Context, c *Client, b *kgo.Broker, req kmsg.Request) (R, error) {
 	var none R
-	offered, err := c.offers(ctx, b, req.Key())
+	most, err := c.offers(ctx, b, req.Key())
 	if err != nil {
 		return none, err
 	}
 	name := c.keys.Names()[req.Key()]
 	const firstOwn = 10001 // keys from here on are brokerlab's own
-	if !offered && req.Key() >= firstOwn {
+	if most < 0 && req.Key() >= firstOwn {
 		return none, fmt.Errorf("%s (key %d) is %w: only brokerlab's brokers have it", name, req.Key(), ErrNotOffered)
 	}
-	if !offered {
+	if most < 0 {
 		return none, fmt.Errorf("%s (key %d) is %w", name, req.Key(), ErrNotOffered)
 	}
 	resp, err := request(ctx, b, req)
 	if closedByPeer(err) && req.Key() == protocol.DefaultListClientConnectionsKey {
-		return none, fmt.Errorf("the broker closed the connection: its key %d may be another API than %s, as it is in Apache Kafka 4.4: %w",
-			req.Key(), name, err)
+		return none, fmt.Errorf("%s is %w: it closed the connection at key %d, which may be another API there, as it is in Apache Kafka 4.4, "+
+			"which has no request that lists connections", name, ErrNotOffered, req.Key())
 	}
 	if err != nil {
 		return none, err
@@ -94,28 +122,33 @@ func ask[R kmsg.Response](ctx context.Context, c *Client, b *kgo.Broker, req kms
 	return typed, nil
 }
 
-// offers asks b for its APIs.
-func (c *Client) offers(ctx context.Context, b *kgo.Broker, key int16) (bool, error) {
+// offers asks b, a broker or any of the cluster's, for its APIs: it returns the highest version of one, -1 where b does not have it.
+func (c *Client) offers(ctx context.Context, b kmsg.Requestor, key int16) (int16, error) {
 	req := kmsg.NewPtrApiVersionsRequest()
 	// The connection has introduced itself already; these must be valid names all the same.
 	req.ClientSoftwareName, req.ClientSoftwareVersion = c.software()
 	answer, err := request(ctx, b, req)
 	if err != nil {
-		return false, err
+		return -1, err
 	}
 	resp, ok := answer.(*kmsg.ApiVersionsResponse)
 	if !ok {
-		return false, fmt.Errorf("ApiVersions was answered by a %T", answer)
+		return -1, fmt.Errorf("ApiVersions was answered by a %T", answer)
 	}
 	if err := errorOf(resp.ErrorCode, nil); err != nil {
-		return false, err
+		return -1, err
 	}
-	return slices.ContainsFunc(resp.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == key }), nil
+	for _, k := range resp.ApiKeys {
+		if k.ApiKey == key {
+			return k.MaxVersion, nil
+		}
+	}
+	return -1, nil
 }
 
 // request sends req to b. All requests of this package only read, or close connections that are to be closed, so that sending one
 // again does no harm.
-func request(ctx context.Context, b *kgo.Broker, req kmsg.Request) (kmsg.Response, error) {
+func request(ctx context.Context, b kmsg.Requestor, req kmsg.Request) (kmsg.Response, error) {
 	resp, err := b.Request(ctx, req)
 	if closedByPeer(err) {
 		resp, err = b.Request(ctx, req)

@@ -1,4 +1,4 @@
-package admin
+package admin_test
 
 import (
 	"errors"
@@ -8,12 +8,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/brokerlab/brokerlab/broker/admin"
 	"github.com/brokerlab/brokerlab/broker/admin/admintest"
 	"github.com/brokerlab/brokerlab/broker/protocol"
 )
 
 // clusterOf is two brokers that answer with handle, and one that does not have the request.
-func clusterOf(t *testing.T, key int16, handle func(node int32, req kmsg.Request) kmsg.Response) *Client {
+func clusterOf(t *testing.T, key int16, handle func(node int32, req kmsg.Request) kmsg.Response) *admin.Client {
 	t.Helper()
 	of := func(node int32) *admintest.Broker {
 		return &admintest.Broker{NodeID: node, Keys: []int16{key}, Handle: func(req kmsg.Request) kmsg.Response { return handle(node, req) }}
@@ -27,7 +28,7 @@ func wantTwo(t *testing.T, err error, nodes ...int32) {
 	if fmt.Sprint(nodes) != "[1 2]" {
 		t.Errorf("answers are of %v, want 1 and 2", nodes)
 	}
-	if errs := brokerErrors(t, err); len(errs) != 1 || !errors.Is(errs[3], ErrNotOffered) {
+	if errs := brokerErrors(t, err); len(errs) != 1 || !errors.Is(errs[3], admin.ErrNotOffered) {
 		t.Errorf("errors = %v, want that broker 3 does not have it", err)
 	}
 }
@@ -41,12 +42,12 @@ func TestLimitsAreAskedOfEveryBroker(t *testing.T) {
 		}
 		return resp
 	})
-	all, err := cl.DescribeLimits(t.Context(), LimitsFilter{Listener: new("x"), Address: new("x"), Addresses: 5})
+	all, err := cl.DescribeLimits(t.Context(), admin.LimitsFilter{Listener: new("x"), Address: new("x"), Addresses: 5})
 	if len(all) != 2 {
 		t.Fatalf("answers = %v, %v", all, err)
 	}
 	wantTwo(t, err, all[0].NodeID, all[1].NodeID)
-	if all, err = cl.DescribeLimits(t.Context(), LimitsFilter{Nodes: []int32{2}}); len(all) != 0 || !errors.Is(err, kerr.InvalidRequest) {
+	if all, err = cl.DescribeLimits(t.Context(), admin.LimitsFilter{Nodes: []int32{2}}); len(all) != 0 || !errors.Is(err, kerr.InvalidRequest) {
 		t.Errorf("DescribeLimits() = %v, %v, want the broker's error", all, err)
 	}
 }
@@ -63,14 +64,14 @@ func TestClosingIsAskedOfEveryBrokerWithEveryFilter(t *testing.T) {
 		return resp
 	})
 	x := new("x")
-	all, err := cl.CloseConnections(t.Context(), CloseFilter{
+	all, err := cl.CloseConnections(t.Context(), admin.CloseFilter{
 		Principal: x, Address: x, Listener: x, Protocol: x, Software: x, IDs: []string{"id"}, All: true, Most: 3, DryRun: true,
 	})
 	if len(all) != 2 || all[0].NotFound[0] != "id" {
 		t.Fatalf("answers = %v, %v", all, err)
 	}
 	wantTwo(t, err, all[0].NodeID, all[1].NodeID)
-	if all, err = cl.CloseConnections(t.Context(), CloseFilter{Nodes: []int32{1}}); len(all) != 0 || !errors.Is(err, kerr.InvalidRequest) {
+	if all, err = cl.CloseConnections(t.Context(), admin.CloseFilter{Nodes: []int32{1}}); len(all) != 0 || !errors.Is(err, kerr.InvalidRequest) {
 		t.Errorf("CloseConnections() = %v, %v, want the broker's error", all, err)
 	}
 }
@@ -85,12 +86,12 @@ func TestTimelinesAreAskedOfEveryBroker(t *testing.T) {
 		return resp
 	})
 	x := new("x")
-	all, err := cl.DescribeConnectionTimeline(t.Context(), TimelineFilter{ID: x, Address: x, Port: 4, Listener: x, Most: 5})
+	all, err := cl.DescribeConnectionTimeline(t.Context(), admin.TimelineFilter{ID: x, Address: x, Port: 4, Listener: x, Most: 5})
 	if len(all) != 2 {
 		t.Fatalf("answers = %v, %v", all, err)
 	}
 	wantTwo(t, err, all[0].NodeID, all[1].NodeID)
-	if all, err = cl.DescribeConnectionTimeline(t.Context(), TimelineFilter{Nodes: []int32{1}}); len(all) != 0 || !errors.Is(err, kerr.InvalidRequest) {
+	if all, err = cl.DescribeConnectionTimeline(t.Context(), admin.TimelineFilter{Nodes: []int32{1}}); len(all) != 0 || !errors.Is(err, kerr.InvalidRequest) {
 		t.Errorf("DescribeConnectionTimeline() = %v, %v, want the broker's error", all, err)
 	}
 }

@@ -30,6 +30,8 @@ type ClientConfig struct {
 	CallTimeout    time.Duration // default.api.timeout.ms: of a whole call; 60 s when the file does not have it
 	Warnings       []string      // what the file says in vain, one text each
 	Security       Security      // what of Options is about security, for clients of another kind
+
+	SASL kgosasl.Mechanism // the same, as kgo has it; nil for protocols without SASL
 }
 
 // Security is how a client authenticates and encrypts.
@@ -43,7 +45,7 @@ type Security struct {
 
 // LoadClientConfig reads a client.properties file: security.protocol, ssl.*, sasl.mechanism and sasl.jaas.config (PLAIN
 // and SCRAM), client.id and the common time-outs. A file that is wrong is one error that joins all its problems, each
-// with the key it is about. Keys that mean nothing here are warnings.
+// a [*PropertyError] with the key it is about. Keys that mean nothing here are warnings.
 func LoadClientConfig(path string) (*ClientConfig, error) {
 	loader := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
 	p, err := loader.LoadFile(path)
@@ -93,6 +95,7 @@ func NewClientConfig(props map[string]string) (*ClientConfig, error) {
 	c.Security = Security{Protocol: protocol, TLS: tlsConfig}
 	if mechanism := r.sasl(strings.HasPrefix(protocol, "SASL_"), &c.Security); mechanism != nil {
 		c.Options = append(c.Options, kgo.SASL(mechanism))
+		c.SASL = mechanism
 	}
 	c.Warnings = append(c.Warnings, r.unread()...)
 	if len(r.problems) > 0 {
@@ -109,8 +112,18 @@ type reader struct {
 }
 
 func (r *reader) problem(key, text string) {
-	r.problems = append(r.problems, fmt.Errorf("%s: %s", key, text))
+	r.problems = append(r.problems, &PropertyError{Key: key, Err: errors.New(text)})
 }
+
+// PropertyError is one problem of client properties.
+type PropertyError struct {
+	Key string // the property that it is about
+	Err error
+}
+
+func (e *PropertyError) Error() string { return e.Key + ": " + e.Err.Error() }
+
+func (e *PropertyError) Unwrap() error { return e.Err }
 
 func (r *reader) text(key, standard string) string {
 	r.read[key] = true
@@ -178,11 +191,30 @@ func (r *reader) tls(wanted bool, c *ClientConfig) *tls.Config {
 	}
 	config, warnings, err := keystore.ClientConfig(o)
 	if err != nil {
-		r.problem("ssl", err.Error())
+		r.storeProblems(err)
 		return nil
 	}
 	c.Warnings = append(c.Warnings, warnings...)
 	return config
+}
+
+// storeProblems notes what is wrong with stores, each with its property.
+func (r *reader) storeProblems(err error) {
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
+	}
+	for _, e := range all {
+		known, ok := errors.AsType[*keystore.Error](e)
+		switch {
+		case !ok:
+			r.problem("ssl", e.Error())
+		case known.Location != "":
+			r.problem(known.Property, known.Location+": "+known.Err.Error())
+		default:
+			r.problem(known.Property, known.Err.Error())
+		}
+	}
 }
 
 // sasl reads the sasl.* keys.

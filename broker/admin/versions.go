@@ -23,6 +23,7 @@ func Versions(keys ...protocol.Keys) kgo.Opt {
 		v.SetMaxKeyVersion(k.CloseConnections, 0)
 		v.SetMaxKeyVersion(k.DescribeTimeline, 0)
 		v.SetMaxKeyVersion(k.DescribeClientConfigs, 0)
+		v.SetMaxKeyVersion(k.DescribeMetadata, 0)
 	}
 	return kgo.MaxVersions(v)
 }

@@ -1,6 +1,6 @@
 // Package protocol holds the Kafka messages that brokerlab speaks and franz-go's kmsg lacks, shaped like kmsg's own:
 // ListClientConnections of KIP-1329, PushConfig of KIP-1324, and brokerlab's own DescribeConnections, DescribeKernel, DescribeClosedConnections,
-// DescribeLimits, CloseConnections, DescribeConnectionTimeline and DescribeClientConfigs.
+// DescribeLimits, CloseConnections, DescribeConnectionTimeline, DescribeClientConfigs and DescribeMetadata.
 //
 // Each message lists its fields once, in wire order, in a method named fields; the same list writes and reads it.
 // A message does not survive as a half: ReadFrom of truncated bytes is an error, and no length that the bytes claim
@@ -21,6 +21,7 @@ type Keys struct {
 	CloseConnections      int16
 	DescribeTimeline      int16
 	DescribeClientConfigs int16
+	DescribeMetadata      int16
 }
 
 // The keys a broker uses unless told otherwise. Kafka has since given 93 to another message, which brokerlab does not
@@ -36,6 +37,7 @@ const (
 	DefaultCloseConnectionsKey      int16 = 10005
 	DefaultDescribeTimelineKey      int16 = 10006
 	DefaultDescribeClientConfigsKey int16 = 10007
+	DefaultDescribeMetadataKey      int16 = 10008
 )
 
 // DefaultKeys returns the keys of a broker whose configuration moves none.
@@ -50,6 +52,7 @@ func DefaultKeys() Keys {
 		CloseConnections:      DefaultCloseConnectionsKey,
 		DescribeTimeline:      DefaultDescribeTimelineKey,
 		DescribeClientConfigs: DefaultDescribeClientConfigsKey,
+		DescribeMetadata:      DefaultDescribeMetadataKey,
 	}
 }
 
@@ -65,6 +68,7 @@ func (k Keys) Names() map[int16]string {
 		k.CloseConnections:      "CloseConnections",
 		k.DescribeTimeline:      "DescribeConnectionTimeline",
 		k.DescribeClientConfigs: "DescribeClientConfigs",
+		k.DescribeMetadata:      "DescribeMetadata",
 	}
 }
 

@@ -45,6 +45,8 @@ func messages() map[string]message {
 		"ConnectionTimelineResponse":        NewPtrDescribeConnectionTimelineResponse(),
 		"ClientConfigsRequest":              NewPtrDescribeClientConfigsRequest(),
 		"ClientConfigsResponse":             NewPtrDescribeClientConfigsResponse(),
+		"DescribeMetadataRequest":           NewPtrDescribeMetadataRequest(),
+		"DescribeMetadataResponse":          NewPtrDescribeMetadataResponse(),
 	}
 }
 
@@ -91,7 +93,7 @@ func equal(a, b message) string {
 		DescribeConnectionsResponse{}, DescribeKernelRequest{}, DescribeKernelResponse{},
 		DescribeClosedConnectionsRequest{}, DescribeClosedConnectionsResponse{}, DescribeLimitsRequest{}, DescribeLimitsResponse{},
 		CloseConnectionsRequest{}, CloseConnectionsResponse{}, DescribeConnectionTimelineRequest{}, DescribeConnectionTimelineResponse{},
-		DescribeClientConfigsRequest{}, DescribeClientConfigsResponse{},
+		DescribeClientConfigsRequest{}, DescribeClientConfigsResponse{}, DescribeMetadataRequest{}, DescribeMetadataResponse{},
 		PushConfigRequest{}, PushConfigResponse{},
 		kmsg.Tags{},
 	))
@@ -270,6 +272,8 @@ func TestArrayBoundsAreTheSizesOfEmptyElements(t *testing.T) {
 		"client's configs":     {leastClientConfigs, size(new(DescribeClientConfigsResponseClient).fields)},
 		"kept configuration":   {leastConfiguration, size(new(DescribeClientConfigsResponseConfiguration).fields)},
 		"kept entry":           {leastPushedEntry, size(new(DescribeClientConfigsResponseEntry).fields)},
+		"metadata's broker":    {leastMetadataBroker, size(new(DescribeMetadataResponseBroker).fields)},
+		"metadata's listener":  {leastMetadataListener, size(new(DescribeMetadataResponseListener).fields)},
 		"timeline event":       {leastTimelineEvent, size(new(DescribeConnectionTimelineResponseEvent).fields)},
 	} {
 		if c.bound != c.size {
@@ -319,6 +323,7 @@ func TestKeysCanMove(t *testing.T) {
 		{NewPtrCloseConnectionsRequest(), standard.CloseConnections},
 		{NewPtrDescribeConnectionTimelineRequest(), standard.DescribeTimeline},
 		{NewPtrDescribeClientConfigsRequest(), standard.DescribeClientConfigs},
+		{NewPtrDescribeMetadataRequest(), standard.DescribeMetadata},
 		{NewPtrPushConfigRequest(), standard.PushConfig},
 	} {
 		if got := c.req.Key(); got != c.want || c.req.ResponseKind().Key() != c.want {
@@ -367,6 +372,8 @@ func FuzzReadFrom(f *testing.F) {
 		func() message { return NewPtrDescribeConnectionTimelineResponse() },
 		func() message { return NewPtrDescribeClientConfigsRequest() },
 		func() message { return NewPtrDescribeClientConfigsResponse() },
+		func() message { return NewPtrDescribeMetadataRequest() },
+		func() message { return NewPtrDescribeMetadataResponse() },
 		func() message { return NewPtrPushConfigRequest() },
 		func() message { return NewPtrPushConfigResponse() },
 	}

@@ -162,6 +162,8 @@ func requestFor(key int16) kmsg.Request {
 		return protocol.NewPtrDescribeConnectionTimelineRequest()
 	case protocol.DefaultDescribeClientConfigsKey:
 		return protocol.NewPtrDescribeClientConfigsRequest()
+	case protocol.DefaultDescribeMetadataKey:
+		return protocol.NewPtrDescribeMetadataRequest()
 	}
 	return kmsg.RequestForKey(key)
 }

@@ -25,21 +25,17 @@ func produce() through[*kmsg.ProduceRequest, *kmsg.ProduceResponse] {
 			return q.permit(req, right{acl.Write, acl.Topic, "Topics"})
 		},
 		after: func(q *call, req *kmsg.ProduceRequest, resp *kmsg.ProduceResponse) {
-			leaders := false
+			leaders := q.hints()
 			for i := range resp.Topics {
 				for j := range resp.Topics[i].Partitions {
 					p := &resp.Topics[i].Partitions[j]
-					leaders = leaders || p.CurrentLeader.LeaderID == q.server.o.NodeID
+					leaders.leader(&p.CurrentLeader.LeaderID, &p.CurrentLeader.LeaderEpoch)
 					if p.ErrorCode == kerr.UnknownTopicOrPartition.Code || p.ErrorCode == kerr.UnknownTopicID.Code {
 						p.ErrorMessage = nil // the code says it all
 					}
 				}
 			}
-			resp.Brokers = nil
-			if leaders {
-				at := q.endpoint()
-				resp.Brokers = []kmsg.ProduceResponseBroker{{NodeID: q.server.o.NodeID, Host: at.Host, Port: at.Port, Rack: q.rack()}}
-			}
+			resp.Brokers = endpoints[kmsg.ProduceResponseBroker](leaders)
 			q.silent = req.Acks == 0
 		},
 	}

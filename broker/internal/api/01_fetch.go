@@ -56,17 +56,17 @@ func fetch() through[*kmsg.FetchRequest, *kmsg.FetchResponse] {
 			resp.SessionID = 0
 			q.withdraw(resp)
 			q.size = shorten(resp, unsentMost-q.server.o.Unsent())
-			leaders := false
+			leaders := q.hints()
 			for i := range resp.Topics {
 				for j := range resp.Topics[i].Partitions {
-					leaders = leaders || resp.Topics[i].Partitions[j].CurrentLeader.LeaderID == q.server.o.NodeID
+					p := &resp.Topics[i].Partitions[j]
+					leaders.leader(&p.CurrentLeader.LeaderID, &p.CurrentLeader.LeaderEpoch)
+					if p.PreferredReadReplica >= 0 && !leaders.faces.leads(p.PreferredReadReplica) {
+						p.PreferredReadReplica = noNode
+					}
 				}
 			}
-			resp.Brokers = nil
-			if leaders {
-				at := q.endpoint()
-				resp.Brokers = []kmsg.FetchResponseBroker{{NodeID: q.server.o.NodeID, Host: at.Host, Port: at.Port, Rack: q.rack()}}
-			}
+			resp.Brokers = endpoints[kmsg.FetchResponseBroker](leaders)
 		},
 	}
 }

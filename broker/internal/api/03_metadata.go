@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"log/slog"
 	"slices"
 
@@ -39,7 +40,7 @@ func describeMetadata(q *call, req *kmsg.MetadataRequest) {
 	q.ask(&ask, func(answer kmsg.Response) {
 		resp := answer.(*kmsg.MetadataResponse)
 		q.hideTopics(req, resp, create)
-		missing := missingTopics(resp)
+		missing := q.missingTopics(resp)
 		if !create || len(missing) == 0 {
 			q.completeMetadata(req, resp)
 			return
@@ -120,16 +121,25 @@ func (q *call) hideTopics(req *kmsg.MetadataRequest, resp *kmsg.MetadataResponse
 
 // completeMetadata is what the front door knows better than the data plane: brokers and rights.
 func (q *call) completeMetadata(req *kmsg.MetadataRequest, resp *kmsg.MetadataResponse) {
-	o, at := &q.server.o, q.endpoint()
-	broker := kmsg.NewMetadataResponseBroker()
-	broker.NodeID, broker.Host, broker.Port, broker.Rack = o.NodeID, at.Host, at.Port, q.rack()
-	resp.Brokers = []kmsg.MetadataResponseBroker{broker}
-	resp.ClusterID, resp.ControllerID = &o.ClusterID, o.NodeID
+	const listenerNotFoundFrom = 6
+	o, known := &q.server.o, q.faces()
+	resp.Brokers = []kmsg.MetadataResponseBroker{}
+	for _, one := range known.live() {
+		broker := kmsg.NewMetadataResponseBroker()
+		broker.NodeID, broker.Host, broker.Port, broker.Rack = one.id, one.at.Host, one.at.Port, one.rack
+		resp.Brokers = append(resp.Brokers, broker)
+	}
+	resp.ClusterID, resp.ControllerID = &o.ClusterID, known.controller()
 	resp.AuthorizedOperations = q.clusterOperations(req.IncludeClusterAuthorizedOperations)
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
 		if t.Topic != nil && t.ErrorCode == kerr.UnknownTopicOrPartition.Code && engine.CheckTopicName(*t.Topic) != "" {
 			t.ErrorCode = kerr.InvalidTopicException.Code
+		}
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			p.Leader, p.ErrorCode = known.leader(p.Leader, p.ErrorCode, req.Version >= listenerNotFoundFrom)
+			p.OfflineReplicas = known.offline(p.Replicas, p.OfflineReplicas)
 		}
 		t.AuthorizedOperations = notAsked
 		if t.Topic != nil && (t.ErrorCode == 0 || t.ErrorCode == kerr.UnknownTopicOrPartition.Code) {
@@ -140,11 +150,11 @@ func (q *call) completeMetadata(req *kmsg.MetadataRequest, resp *kmsg.MetadataRe
 }
 
 // missingTopics lists the names that were asked for, do not exist and could.
-func missingTopics(resp *kmsg.MetadataResponse) []string {
+func (q *call) missingTopics(resp *kmsg.MetadataResponse) []string {
 	var missing []string
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
-		if t.Topic != nil && t.ErrorCode == kerr.UnknownTopicOrPartition.Code && engine.CheckTopicName(*t.Topic) == "" {
+		if t.Topic != nil && t.ErrorCode == kerr.UnknownTopicOrPartition.Code && engine.CheckTopicName(*t.Topic) == "" && !q.server.hidden(*t.Topic) {
 			missing = append(missing, *t.Topic)
 		}
 	}
@@ -160,7 +170,7 @@ func (q *call) createMissing(names []string) {
 	create.TimeoutMillis = 30_000
 	for _, name := range names {
 		t := kmsg.NewCreateTopicsRequestTopic()
-		t.Topic, t.NumPartitions, t.ReplicationFactor = name, max(o.NumPartitions, 1), 1
+		t.Topic, t.NumPartitions, t.ReplicationFactor = name, max(o.NumPartitions, 1), cmp.Or(o.Replication, 1)
 		create.Topics = append(create.Topics, t)
 	}
 	answer, err := o.Engine.Request(q.server.ctx, create)

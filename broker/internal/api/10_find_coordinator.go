@@ -44,15 +44,16 @@ func findCoordinator() through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinat
 			return q.permit(req, need)
 		},
 		after: func(q *call, _ *kmsg.FindCoordinatorRequest, resp *kmsg.FindCoordinatorResponse) {
+			known := q.faces()
 			if q.header.Version < listFrom {
-				q.place(resp.ErrorCode, &resp.NodeID, &resp.Host, &resp.Port)
+				known.place(&resp.ErrorCode, &resp.ErrorMessage, &resp.NodeID, &resp.Host, &resp.Port)
 				if resp.ErrorCode == 0 {
 					resp.ErrorMessage = nonEmpty("NONE")
 				}
 			}
 			for i := range resp.Coordinators {
 				c := &resp.Coordinators[i]
-				q.place(c.ErrorCode, &c.NodeID, &c.Host, &c.Port)
+				known.place(&c.ErrorCode, &c.ErrorMessage, &c.NodeID, &c.Host, &c.Port)
 				if c.ErrorMessage == nil {
 					c.ErrorMessage = new(string)
 				}
@@ -61,12 +62,15 @@ func findCoordinator() through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinat
 	}
 }
 
-// place fills in where a coordinator is: here, or nowhere.
-func (q *call) place(code int16, node *int32, host *string, port *int32) {
-	if code != 0 {
-		*node, *host, *port = -1, "", -1
+// place fills in where a coordinator is: at one of the faces, or nowhere.
+func (f faces) place(code *int16, message **string, node *int32, host *string, port *int32) {
+	at, ok := f.of(*node)
+	if *code == 0 && !ok {
+		*code, *message = kerr.CoordinatorNotAvailable.Code, nonEmpty(kerr.CoordinatorNotAvailable.Description)
+	}
+	if *code != 0 {
+		*node, *host, *port = noNode, "", noNode
 		return
 	}
-	at := q.endpoint()
-	*node, *host, *port = q.server.o.NodeID, at.Host, at.Port
+	*node, *host, *port = at.id, at.at.Host, at.at.Port
 }

@@ -12,5 +12,10 @@ import (
 // Needs: READ on GROUP.
 // Differs from Kafka: nothing known.
 func joinGroup() through[*kmsg.JoinGroupRequest, *kmsg.JoinGroupResponse] {
-	return through[*kmsg.JoinGroupRequest, *kmsg.JoinGroupResponse]{rights: []right{{acl.Read, acl.Group, "Group"}}}
+	return through[*kmsg.JoinGroupRequest, *kmsg.JoinGroupResponse]{
+		rights: []right{{acl.Read, acl.Group, "Group"}},
+		after: func(q *call, req *kmsg.JoinGroupRequest, resp *kmsg.JoinGroupResponse) {
+			q.noteMember(resp.ErrorCode, req.Group, resp.MemberID)
+		},
+	}
 }

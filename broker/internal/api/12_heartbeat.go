@@ -12,5 +12,10 @@ import (
 // Needs: READ on GROUP.
 // Differs from Kafka: nothing known.
 func heartbeat() through[*kmsg.HeartbeatRequest, *kmsg.HeartbeatResponse] {
-	return through[*kmsg.HeartbeatRequest, *kmsg.HeartbeatResponse]{rights: []right{{acl.Read, acl.Group, "Group"}}}
+	return through[*kmsg.HeartbeatRequest, *kmsg.HeartbeatResponse]{
+		rights: []right{{acl.Read, acl.Group, "Group"}},
+		after: func(q *call, req *kmsg.HeartbeatRequest, resp *kmsg.HeartbeatResponse) {
+			q.noteMember(resp.ErrorCode, req.Group, req.MemberID)
+		},
+	}
 }

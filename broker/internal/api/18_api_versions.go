@@ -6,7 +6,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/brokerlab/brokerlab/broker/feature"
 	"github.com/brokerlab/brokerlab/broker/internal/metadata"
 )
 
@@ -31,7 +30,7 @@ func apiVersions(q *call, req *kmsg.ApiVersionsRequest) {
 		resp.ErrorCode = kerr.RebootstrapRequired.Code
 	default:
 		q.noteSoftware(req)
-		resp.ApiKeys = q.server.ranges
+		resp.ApiKeys = q.server.offer.Load().ranges
 		q.server.features(req.Version, resp)
 	}
 	if q.session.sasl != nil {
@@ -76,7 +75,7 @@ func (s *Server) features(version int16, resp *kmsg.ApiVersionsResponse) {
 	if version < 3 {
 		return
 	}
-	for _, f := range feature.Supported() {
+	for _, f := range s.supported() {
 		if version < 4 && f.Min == 0 {
 			continue
 		}

@@ -15,7 +15,8 @@ import (
 //
 // Versions: 2-7.
 // Needs: CREATE on CLUSTER for all, else CREATE on each TOPIC.
-// Differs from Kafka: there is one broker: a replication factor above 1 is refused.
+// Differs from Kafka: without an engine by address there is one broker: a replication factor above 1 is refused. Names of
+// brokerlab's own topics are refused as invalid.
 func createTopics() through[*kmsg.CreateTopicsRequest, *kmsg.CreateTopicsResponse] {
 	return through[*kmsg.CreateTopicsRequest, *kmsg.CreateTopicsResponse]{
 		topics: []string{"Topics.Topic"},
@@ -50,8 +51,8 @@ func createTopics() through[*kmsg.CreateTopicsRequest, *kmsg.CreateTopicsRespons
 	}
 }
 
-// uniqueTopics takes the names out of a request that it has twice, and that of Kafka's log, and tells whether any is left. Kafka
-// refuses them whoever asks.
+// uniqueTopics takes the names out of a request that it has twice, that of Kafka's log and those that are hidden, and tells whether
+// any is left. Kafka refuses them whoever asks.
 func (q *call) uniqueTopics(req *kmsg.CreateTopicsRequest) bool {
 	count := map[string]int{}
 	for i := range req.Topics {
@@ -60,7 +61,7 @@ func (q *call) uniqueTopics(req *kmsg.CreateTopicsRequest) bool {
 	refused := kmsg.NewPtrCreateTopicsResponse()
 	asked := len(req.Topics)
 	req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.CreateTopicsRequestTopic) bool {
-		why := ""
+		why, code := "", kerr.InvalidRequest.Code
 		switch {
 		case count[t.Topic] == 0: // and was answered
 			return true
@@ -68,11 +69,13 @@ func (q *call) uniqueTopics(req *kmsg.CreateTopicsRequest) bool {
 			why = "Duplicate topic name."
 		case t.Topic == engine.ClusterMetadata:
 			why = "Creation of internal topic " + engine.ClusterMetadata + " is prohibited."
+		case q.server.hidden(t.Topic):
+			why, code = "Creation of internal topic "+t.Topic+" is prohibited.", kerr.InvalidTopicException.Code
 		default:
 			return false
 		}
 		r := kmsg.NewCreateTopicsResponseTopic()
-		r.Topic, r.ErrorCode, r.ErrorMessage = t.Topic, kerr.InvalidRequest.Code, &why
+		r.Topic, r.ErrorCode, r.ErrorMessage = t.Topic, code, &why
 		r.NumPartitions, r.ReplicationFactor, r.Configs = -1, -1, []kmsg.CreateTopicsResponseTopicConfig{}
 		refused.Topics = append(refused.Topics, r)
 		count[t.Topic] = 0

@@ -36,6 +36,13 @@ func describeConfigs(q *call, req *kmsg.DescribeConfigsRequest) {
 		}
 		switch r.ResourceType {
 		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig:
+			if q.server.hiddenConfig(r.ResourceType, r.ResourceName) {
+				out := &resp.Resources[i]
+				*out = kmsg.NewDescribeConfigsResponseResource()
+				out.ResourceType, out.ResourceName, out.ErrorCode = r.ResourceType, r.ResourceName, kerr.UnknownTopicOrPartition.Code
+				out.ErrorMessage = new(kerr.UnknownTopicOrPartition.Description)
+				continue
+			}
 			if r.ResourceType == kmsg.ConfigResourceTypeGroupConfig && r.ResourceName == "" {
 				out := &resp.Resources[i]
 				*out = kmsg.NewDescribeConfigsResponseResource()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -26,7 +27,8 @@ const (
 // Versions: 0-2.
 // Needs: ALTER on CLUSTER.
 // Differs from Kafka: only metadata.version means something to brokerlab; the levels of the others
-// are kept and told, and what the data plane does stays the same.
+// are kept and told, and what the data plane does stays the same. Live brokers are asked what they support; Kafka asks those
+// that are fenced too. One that comes back and does not support the level is not let in.
 func updateFeatures(ctx context.Context, q *call, req *kmsg.UpdateFeaturesRequest) (*kmsg.UpdateFeaturesResponse, error) {
 	resp := kmsg.NewPtrUpdateFeaturesResponse()
 	admit := func(image *metadata.Image) ([]metadata.Record, error) {
@@ -36,7 +38,7 @@ func updateFeatures(ctx context.Context, q *call, req *kmsg.UpdateFeaturesReques
 			if req.Version == 0 {
 				kind = upgrade
 			}
-			if err := admitFeature(q.server.o.NodeID, image, u.Feature, u.MaxVersionLevel, kind); err != nil {
+			if err := q.server.admitFeature(image, u.Feature, u.MaxVersionLevel, kind); err != nil {
 				return nil, err
 			}
 			if image.Feature(u.Feature) != u.MaxVersionLevel {
@@ -115,14 +117,34 @@ func (e *featureError) Error() string {
 	return fmt.Sprintf("Invalid update version %d for feature %s. %s", e.level, e.feature, e.why)
 }
 
+// unsupported says which of the live brokers does not support a level of a feature; "" where all do. They differ in
+// metadata.version alone.
+func unsupported(image *metadata.Image, name string, level int16) string {
+	if name != feature.MetadataVersion {
+		return ""
+	}
+	registered := image.Brokers()
+	for i := range registered {
+		if b := &registered[i]; !b.Fenced && (level < b.MinLevel || level > b.MaxLevel) {
+			return fmt.Sprintf("Broker %d only supports versions %d-%d", b.ID, b.MinLevel, b.MaxLevel)
+		}
+	}
+	return ""
+}
+
 // admitFeature checks one change in Kafka's order.
-func admitFeature(node int32, image *metadata.Image, name string, level int16, kind int8) error {
+func (s *Server) admitFeature(image *metadata.Image, name string, level int16, kind int8) error {
 	refuse := func(format string, args ...any) error {
 		return &featureError{feature: name, level: level, why: fmt.Sprintf(format, args...)}
 	}
 	now := image.Feature(name)
-	known, ok := feature.Find(name)
-	switch {
+	supported := s.supported()
+	at := slices.IndexFunc(supported, func(f feature.Feature) bool { return f.Name == name })
+	var known feature.Feature
+	if at >= 0 {
+		known = supported[at]
+	}
+	switch ok := at >= 0; {
 	case kind != upgrade && kind != safeDowngrade && kind != unsafeDowngrade:
 		return refuse("The controller does not support the given upgrade type.")
 	case level < 0:
@@ -130,9 +152,14 @@ func admitFeature(node int32, image *metadata.Image, name string, level int16, k
 	case !ok && level == 0:
 		return refuse("Feature %s not found.", name)
 	case !ok:
-		return refuse("Local controller %d does not support this feature.", node)
+		return refuse("Local controller %d does not support this feature.", s.o.NodeID)
 	case level != 0 && level < known.Min || level > known.Max || level == 0 && name == feature.MetadataVersion:
-		return refuse("Local controller %d only supports versions %d-%d", node, known.Min, known.Max)
+		return refuse("Local controller %d only supports versions %d-%d", s.o.NodeID, known.Min, known.Max)
+	}
+	if why := unsupported(image, name, level); why != "" {
+		return refuse("%s", why)
+	}
+	switch {
 	case level < now && kind == upgrade:
 		return refuse("Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade.")
 	case level > now && kind != upgrade:

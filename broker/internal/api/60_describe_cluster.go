@@ -18,7 +18,7 @@ const (
 //
 // Versions: 0-2.
 // Needs: nothing; DESCRIBE on CLUSTER for the authorized operations.
-// Differs from Kafka: there are no fenced brokers to include.
+// Differs from Kafka: nothing known.
 func describeCluster(_ context.Context, q *call, req *kmsg.DescribeClusterRequest) (*kmsg.DescribeClusterResponse, error) {
 	resp := kmsg.NewPtrDescribeClusterResponse()
 	kind := int8(endpointBrokers)
@@ -37,11 +37,16 @@ func describeCluster(_ context.Context, q *call, req *kmsg.DescribeClusterReques
 		resp.ErrorMessage = nonEmpty(fmt.Sprintf("Unsupported endpoint type %d", kind))
 		return resp, nil
 	}
-	at := q.endpoint()
-	b := kmsg.NewDescribeClusterResponseBroker()
-	b.NodeID, b.Host, b.Port, b.Rack = q.server.o.NodeID, at.Host, at.Port, q.rack()
-	resp.Brokers = append(resp.Brokers, b)
-	resp.ClusterID, resp.ControllerID = q.server.o.ClusterID, q.server.o.NodeID
+	known := q.faces()
+	for _, one := range known.all {
+		if one.fenced && !req.IncludeFencedBrokers {
+			continue
+		}
+		b := kmsg.NewDescribeClusterResponseBroker()
+		b.NodeID, b.Host, b.Port, b.Rack, b.IsFenced = one.id, one.at.Host, one.at.Port, one.rack, one.fenced
+		resp.Brokers = append(resp.Brokers, b)
+	}
+	resp.ClusterID, resp.ControllerID = q.server.o.ClusterID, known.controller()
 	resp.ClusterAuthorizedOperations = q.clusterOperations(req.IncludeClusterAuthorizedOperations)
 	return resp, nil
 }

@@ -24,6 +24,7 @@ func consumerGroupHeartbeat() through[*kmsg.ConsumerGroupHeartbeatRequest, *kmsg
 		},
 		after: func(q *call, req *kmsg.ConsumerGroupHeartbeatRequest, resp *kmsg.ConsumerGroupHeartbeatResponse) {
 			q.settleSubscription(req, resp)
+			q.noteMember(resp.ErrorCode, req.Group, orElse(resp.MemberID, req.MemberID))
 		},
 	}
 }

@@ -13,7 +13,7 @@ import (
 //
 // Versions: 0-1.
 // Needs: DESCRIBE on each GROUP, DESCRIBE on each TOPIC that a member is assigned.
-// Differs from Kafka: nothing known.
+// Differs from Kafka: with an engine by address a member's host is "" until it has been heard of since the broker started.
 func consumerGroupDescribe() through[*kmsg.ConsumerGroupDescribeRequest, *kmsg.ConsumerGroupDescribeResponse] {
 	return through[*kmsg.ConsumerGroupDescribeRequest, *kmsg.ConsumerGroupDescribeResponse]{
 		rights: []right{{acl.Describe, acl.Group, "Groups"}},
@@ -26,6 +26,7 @@ func consumerGroupDescribe() through[*kmsg.ConsumerGroupDescribeRequest, *kmsg.C
 				if g.ErrorCode == 0 && !q.describesAll(assignedTopics(g)) {
 					*g = kmsg.ConsumerGroupDescribeResponseGroup{Group: g.Group, ErrorCode: kerr.TopicAuthorizationFailed.Code, ErrorMessage: new(undescribed)}
 				}
+				placeMembers(q, g.Group, g.Members, consumerMember)
 				g.AuthorizedOperations = q.operations(req.IncludeAuthorizedOperations && g.ErrorCode == 0, acl.Group, g.Group)
 			}
 		},

@@ -18,10 +18,16 @@ func describeTopicPartitions() through[*kmsg.DescribeTopicPartitionsRequest, *km
 	return through[*kmsg.DescribeTopicPartitionsRequest, *kmsg.DescribeTopicPartitionsResponse]{
 		topics: []string{"Topics.Topic"},
 		permit: func(q *call, req *kmsg.DescribeTopicPartitionsRequest) bool {
-			return q.server.o.Authorizer == nil || q.permitPage(req)
+			return q.server.o.Authorizer == nil && !q.server.o.Engine.Remote() || q.permitPage(req)
 		},
 		after: func(q *call, _ *kmsg.DescribeTopicPartitionsRequest, resp *kmsg.DescribeTopicPartitionsResponse) {
+			known := q.faces()
 			for i := range resp.Topics {
+				for j := range resp.Topics[i].Partitions {
+					p := &resp.Topics[i].Partitions[j]
+					p.LeaderID, _ = known.leader(p.LeaderID, p.ErrorCode, false) // no error, as in Kafka
+					p.OfflineReplicas = known.offline(p.Replicas, p.OfflineReplicas)
+				}
 				if t := &resp.Topics[i]; t.Topic != nil && (t.ErrorCode == 0 || t.ErrorCode == kerr.UnknownTopicOrPartition.Code) {
 					t.AuthorizedOperations = q.operations(true, acl.Topic, *t.Topic)
 				}

@@ -17,5 +17,8 @@ func shareGroupHeartbeat() through[*kmsg.ShareGroupHeartbeatRequest, *kmsg.Share
 		permit: func(q *call, req *kmsg.ShareGroupHeartbeatRequest) bool {
 			return q.permitSubscription(req, req.SubscribedTopicNames)
 		},
+		after: func(q *call, req *kmsg.ShareGroupHeartbeatRequest, resp *kmsg.ShareGroupHeartbeatResponse) {
+			q.noteMember(resp.ErrorCode, req.GroupID, orElse(resp.MemberID, req.MemberID))
+		},
 	}
 }

@@ -13,7 +13,7 @@ import (
 //
 // Versions: 1.
 // Needs: DESCRIBE on each GROUP, DESCRIBE on each TOPIC that a member is assigned.
-// Differs from Kafka: nothing known.
+// Differs from Kafka: with an engine by address a member's host is "" until it has been heard of since the broker started.
 func shareGroupDescribe() through[*kmsg.ShareGroupDescribeRequest, *kmsg.ShareGroupDescribeResponse] {
 	return through[*kmsg.ShareGroupDescribeRequest, *kmsg.ShareGroupDescribeResponse]{
 		rights: []right{{acl.Describe, acl.Group, "GroupIDs"}},
@@ -26,6 +26,7 @@ func shareGroupDescribe() through[*kmsg.ShareGroupDescribeRequest, *kmsg.ShareGr
 				if g.ErrorCode == 0 && !q.describesAll(sharedTopics(g)) {
 					*g = kmsg.ShareGroupDescribeResponseGroup{GroupID: g.GroupID, ErrorCode: kerr.TopicAuthorizationFailed.Code, ErrorMessage: new(undescribed)}
 				}
+				placeMembers(q, g.GroupID, g.Members, shareMember)
 				g.AuthorizedOperations = q.operations(req.IncludeAuthorizedOperations && g.ErrorCode == 0, acl.Group, g.GroupID)
 			}
 		},

@@ -22,10 +22,15 @@ func shareFetch() through[*kmsg.ShareFetchRequest, *kmsg.ShareFetchResponse] {
 			if resp.ErrorCode != 0 {
 				resp.AcquisitionLockTimeoutMillis = 0
 			}
-			if len(resp.NodeEndpoints) > 0 {
-				at := q.endpoint()
-				resp.NodeEndpoints = []kmsg.ShareFetchResponseNodeEndpoint{{NodeID: q.server.o.NodeID, Host: at.Host, Port: at.Port, Rack: q.rack()}}
+			leaders := q.hints()
+			for i := range resp.Topics {
+				for j := range resp.Topics[i].Partitions {
+					if p := &resp.Topics[i].Partitions[j]; elsewhere(p.ErrorCode) {
+						leaders.leader(&p.CurrentLeader.LeaderID, &p.CurrentLeader.LeaderEpoch)
+					}
+				}
 			}
+			resp.NodeEndpoints = endpoints[kmsg.ShareFetchResponseNodeEndpoint](leaders)
 		},
 	}
 }

@@ -37,10 +37,15 @@ func shareAcknowledge() through[*kmsg.ShareAcknowledgeRequest, *kmsg.ShareAcknow
 			if req.ShareSessionEpoch == finalShareEpoch {
 				q.keepShares(shareKey(req.GroupID, req.MemberID), finalShareEpoch, nil)
 			}
-			if len(resp.NodeEndpoints) > 0 {
-				at := q.endpoint()
-				resp.NodeEndpoints = []kmsg.ShareAcknowledgeResponseNodeEndpoint{{NodeID: q.server.o.NodeID, Host: at.Host, Port: at.Port, Rack: q.rack()}}
+			leaders := q.hints()
+			for i := range resp.Topics {
+				for j := range resp.Topics[i].Partitions {
+					if p := &resp.Topics[i].Partitions[j]; elsewhere(p.ErrorCode) {
+						leaders.leader(&p.CurrentLeader.LeaderID, &p.CurrentLeader.LeaderEpoch)
+					}
+				}
 			}
+			resp.NodeEndpoints = endpoints[kmsg.ShareAcknowledgeResponseNodeEndpoint](leaders)
 		},
 	}
 }

@@ -118,7 +118,7 @@ func (a *alteration) admit() []int {
 			}
 			passed = append(passed, i)
 		case kmsg.ConfigResourceTypeTopic:
-			passed = append(passed, i)
+			passed = a.passTopic(passed, i)
 		case kmsg.ConfigResourceTypeClientMetrics:
 			a.alterSubscription(r)
 		case kmsg.ConfigResourceTypeBroker:
@@ -129,6 +129,16 @@ func (a *alteration) admit() []int {
 		}
 	}
 	return passed
+}
+
+// passTopic adds to the places of what the data plane is to alter a topic that the sender may see.
+func (a *alteration) passTopic(passed []int, place int) []int {
+	r := &a.resources[place]
+	if a.call.server.hiddenConfig(r.kind, r.name) {
+		r.refuse(kerr.UnknownTopicOrPartition, "The topic '%s' does not exist.", r.name)
+		return passed
+	}
+	return append(passed, place)
 }
 
 // resource is what an alteration names.
@@ -238,7 +248,7 @@ func (q *call) logAltered(r *changed) {
 	var names, idle []string
 	for _, c := range r.configs {
 		names = append(names, c.name)
-		if !acts(c.name) {
+		if !q.server.acts(c.name) {
 			idle = append(idle, c.name)
 		}
 	}
@@ -249,13 +259,15 @@ func (q *call) logAltered(r *changed) {
 }
 
 // acts tells whether a dynamic config is obeyed.
-func acts(name string) bool {
+func (s *Server) acts(name string) bool {
 	known, ok := kafkaconfig.Resolve(name)
 	switch {
 	case !ok:
 		return false
-	case slices.Contains(engine.Obeys(), known.Name) && known.Listener == "" && known.Name != "log.cleaner.backoff.ms", known.Security:
+	case known.Security:
 		return true
+	case slices.Contains(engine.Obeys(), known.Name) && known.Listener == "" && known.Name != "log.cleaner.backoff.ms":
+		return !s.o.Engine.Remote()
 	}
 	switch known.Name {
 	case dynamicconfig.MaxConnections, dynamicconfig.ConnectionRate, dynamicconfig.MaxPerIP, dynamicconfig.PerIPOverrides, dynamicconfig.MaxSSL,
@@ -271,6 +283,7 @@ func (a *alteration) change(r *changed) error {
 	s := a.call.server
 	s.altering.Lock()
 	defer s.altering.Unlock()
+	s.catchUp()
 	now := s.brokerConfigs()
 	records, next, err := now.admit(r, a.replace, s.o.Properties.Fixed)
 	if err != nil {
@@ -293,6 +306,7 @@ func (a *alteration) change(r *changed) error {
 		return err
 	}
 	a.finish = append(a.finish, prepared.Commit())
+	s.inForce = next
 	return nil
 }
 

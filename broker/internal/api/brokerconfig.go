@@ -289,8 +289,8 @@ func dataPlaneConfigs(values dynamicconfig.Values) (map[string]string, error) {
 
 // commitDataPlane tells the data plane its configs, if they are others than before.
 func (s *Server) commitDataPlane(before dynamicconfig.Values, obeyed map[string]string) {
-	if was, err := dataPlaneConfigs(before); err == nil && maps.Equal(was, obeyed) {
-		return
+	if was, err := dataPlaneConfigs(before); err == nil && maps.Equal(was, obeyed) || s.o.Engine.Remote() {
+		return // one somewhere else has configs of its own
 	}
 	if err := s.o.Engine.SetBrokerConfigs(s.ctx, obeyed); err != nil {
 		s.o.Log.Error("the data plane keeps its former configs until a restart", slog.Any("error", err))
@@ -301,8 +301,10 @@ func (s *Server) commitDataPlane(before dynamicconfig.Values, obeyed map[string]
 // longer works is logged and left.
 func (s *Server) applyStored() {
 	stored := s.brokerConfigs()
+	s.inForce = stored
 	if plane, err := dataPlaneConfigs(stored.whole()); err != nil {
 		s.o.Log.Error("dynamic configs of the data plane cannot be used", slog.Any("error", err))
+	} else if s.o.Engine.Remote() { // it has configs of its own
 	} else if err := s.o.Engine.SetBrokerConfigs(s.ctx, plane); err != nil { // it may have kept others
 		s.o.Log.Error("dynamic configs of the data plane cannot be used", slog.Any("error", err))
 	}

@@ -142,6 +142,9 @@ func (q *call) fail(req kmsg.Request, err error) {
 	case errors.Is(err, engine.ErrClosed):
 		q.drop(network.ReasonShutdown, err)
 		return
+	case errors.Is(err, engine.ErrUnavailable):
+		q.drop(network.ReasonEngineUnavailable, err)
+		return
 	case err == errUnreadable: //nolint:errorlint // handlers return it as it is
 		q.drop(network.ReasonMalformedRequest, err)
 		return

@@ -14,6 +14,17 @@ const (
 	minInsyncReplicas      = "min.insync.replicas"
 )
 
+// supported are the features of this broker, and how high it goes.
+func (s *Server) supported() []feature.Feature {
+	all := feature.Supported()
+	for i := range all {
+		if all[i].Name == feature.MetadataVersion && s.o.SupportedLevel != 0 {
+			all[i].Max = min(all[i].Max, s.o.SupportedLevel)
+		}
+	}
+	return all
+}
+
 // Bootstrap are the first facts of a new cluster, as Kafka formats one: the levels of features, of which level is that of
 // metadata.version, and with eligible leader replicas the number of replicas that a write needs, which is insync.
 func Bootstrap(level int16, insync string) []metadata.Record {

@@ -15,6 +15,7 @@ type row struct {
 	flexible      int16  // the first version with header v2
 	hidden        bool   // not advertised, though it is answered
 	ours          bool   // answered here; otherwise by the data plane, as far as that has it
+	passing       bool   // answered here, with what the data plane says to the same request
 	decode        func() kmsg.Request
 	run           func(q *call, req kmsg.Request)
 	// topics are the paths of the request's fields that name a topic, by name or id, such as
@@ -99,11 +100,21 @@ func wait[T any, Q message[T]](key kmsg.Key, lowest, highest int16, topics []str
 	return r
 }
 
+// passing marks the row of an API whose handler asks the data plane the same, so that it is served in no version which that lacks.
+func passing(r row) row {
+	r.passing = true
+	return r
+}
+
 // ask hands req to the data plane and runs then with its answer, on another goroutine.
 func (q *call) ask(req kmsg.Request, then func(kmsg.Response)) {
 	answered := q.answered
 	if answered == nil {
 		answered = func() {}
+	}
+	if !q.hide(req) {
+		answered()
+		return // it has answered
 	}
 	client := q.engineClient()
 	if client == nil {

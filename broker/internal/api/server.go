@@ -32,6 +32,7 @@ type Endpoint struct {
 // Listener is what the front door knows of a listener beyond its sockets.
 type Listener struct {
 	Advertised Endpoint
+	Protocol   string       // by Kafka's name
 	Principals *sasl.Mapper // of client certificates; nil without TLS
 }
 
@@ -68,11 +69,17 @@ type Options struct {
 	ConfigPolicy        configpush.Policy
 	ConfigPolicyTimeout time.Duration // client.config.policy.timeout.ms; 0: the default
 
+	// Hidden tells of topics that clients see nothing of; nil hides none.
+	Hidden func(topic string) bool
+	// SupportedLevel is the highest metadata.version that this broker works with; 0: all that it knows.
+	SupportedLevel int16
+
 	Workers          int           // num.io.threads
 	FailedAuthDelay  time.Duration // connection.failed.authentication.delay.ms
 	AutoCreateTopics bool
 	NumPartitions    int32
-	OwnAPIs          bool // brokerlab.apis.enable
+	Replication      int16 // replicas of a topic that is created because it was asked for; -1: the data plane's default
+	OwnAPIs          bool  // brokerlab.apis.enable
 	Keys             protocol.Keys
 	Properties       Properties
 }
@@ -83,14 +90,14 @@ type Server struct {
 	// listeners are what the front door knows of them, by upper-case name; the map is never changed.
 	listeners atomic.Pointer[map[string]Listener]
 	static    map[string]string // Properties.Static, and what Kafka makes of it
-	rows      map[int16]*row
-	ranges    []kmsg.ApiVersionsResponseApiKey // what ApiVersions answers, in order of key
+	offer     atomic.Pointer[offer]
 	pool      *pool
 	metrics   *metrics
 	// authorizations is nil without an authorizer.
 	authorizations *authorizerMetrics
 	ctx            context.Context
 	cancel         context.CancelFunc
+	following      sync.WaitGroup
 	quotas         sync.Once // says once that client quotas are not enforced
 
 	closedFor closers // for whom connections were closed on request
@@ -98,22 +105,24 @@ type Server struct {
 	fetches atomic.Int64 // that the data plane is to answer
 
 	subscriptions subscriptions
+	members       members
 
 	pushes *pushes // nil without a policy for them
 
-	incarnation int64      // names this run of the broker: positions in its listings mean nothing to the next
-	altering    sync.Mutex // held while broker configs are altered
-	large       sync.Mutex // held while a large request is decoded and passed on
+	incarnation int64          // names this run of the broker: positions in its listings mean nothing to the next
+	altering    sync.Mutex     // held while broker configs are altered
+	inForce     *brokerConfigs // as they were put to work last; guarded by altering
+	changed     chan struct{}  // full when the metadata may have others
+	large       sync.Mutex     // held while a large request is decoded and passed on
 }
 
 var _ network.Handler = (*Server)(nil)
 
 // New makes a server; Close ends its workers.
 func New(ctx context.Context, o Options) *Server {
-	s := &Server{o: o, metrics: newMetrics(), incarnation: time.Now().UnixNano()}
+	s := &Server{o: o, metrics: newMetrics(), incarnation: time.Now().UnixNano(), changed: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.rows = serveable(table(o), o.Engine.Versions())
-	s.ranges = rangesOf(s.rows)
+	s.Renew()
 	if o.Authorizer != nil {
 		s.authorizations = newAuthorizerMetrics(o.Authorizer)
 	}
@@ -127,11 +136,25 @@ func New(ctx context.Context, o Options) *Server {
 	return s
 }
 
-// Start puts the dynamic configs to work that were stored earlier. It is called once, before anybody is served.
+// offer is what is served at a time. It is not changed.
+type offer struct {
+	rows   map[int16]*row
+	ranges []kmsg.ApiVersionsResponseApiKey // what ApiVersions answers, in order of key
+}
+
+// Renew makes what is served what the data plane has now.
+func (s *Server) Renew() {
+	rows := serveable(table(s.o), s.o.Engine.Versions())
+	s.offer.Store(&offer{rows: rows, ranges: rangesOf(rows)})
+}
+
+// Start puts the dynamic configs to work that were stored earlier, and follows those of other brokers from then on. It is called
+// once, before anybody is served.
 func (s *Server) Start() {
 	s.altering.Lock()
 	defer s.altering.Unlock()
 	s.applyStored()
+	s.following.Go(s.follow)
 }
 
 // SetListeners replaces what is known of listeners; the map is not changed after it.
@@ -141,6 +164,7 @@ func (s *Server) SetListeners(listeners map[string]Listener) { s.listeners.Store
 // arrives any more.
 func (s *Server) Close() {
 	s.cancel()
+	s.following.Wait()
 	s.pool.close()
 	if s.pushes != nil {
 		s.pushes.close()
@@ -237,7 +261,7 @@ func (s *Server) Frame(c *network.Conn, frame []byte) {
 		return
 	}
 	q.header, q.body = header, body
-	q.row = s.rows[header.Key]
+	q.row = s.offer.Load().rows[header.Key]
 	served := q.row != nil && q.row.min <= header.Version && header.Version <= q.row.max
 	if ss.sasl != nil {
 		if !q.admit(served || header.Key == keyAPIVersions) {
@@ -270,7 +294,7 @@ func (s *Server) unsupported(c *network.Conn, h wire.Header) {
 // flexible tells whether a request has header v2. A version beyond those served is still parsed by
 // the newest header, so that it can be refused by name.
 func (s *Server) flexible(key, version int16) bool {
-	r := s.rows[key]
+	r := s.offer.Load().rows[key]
 	return r != nil && version >= r.flexible
 }
 

@@ -15,8 +15,9 @@ import (
 )
 
 // subscriptions are the members of consumer groups that subscribe by a regular expression. Kafka's coordinator gives a member the
-// topics that match and that it may describe; the data plane knows nothing of rights. So it gets, in place of the expression, one
-// that matches those topics and no other, and gets it anew when there are other topics or other rules. Safe for concurrent use.
+// topics that match and that it may describe; the data plane knows nothing of rights, nor of what is hidden. So it gets, in place
+// of the expression, one that matches those topics and no other, and gets it anew when there are other topics or other rules. Safe
+// for concurrent use.
 type subscriptions struct {
 	mu      sync.Mutex
 	members map[string]*subscription // by memberKey
@@ -83,8 +84,8 @@ func (s *subscriptions) keep(key string, m *subscription) {
 // takes it is kept in the call.
 func (q *call) expand(req *kmsg.ConsumerGroupHeartbeatRequest) {
 	a := q.server.o.Authorizer
-	if a == nil {
-		return
+	if a == nil && !q.server.o.Engine.Remote() {
+		return // it may describe all that there is
 	}
 	if req.MemberEpoch < 0 {
 		return // it leaves
@@ -111,7 +112,10 @@ func (q *call) expand(req *kmsg.ConsumerGroupHeartbeatRequest) {
 	if last != nil && next.owned == nil {
 		next.owned = last.owned
 	}
-	now := expansion{q.server.o.Engine.TopicChanges(), a.Index.Changes(), q.sender(), q.conn.Remote().Addr()}
+	now := expansion{topics: q.server.o.Engine.TopicChanges(), sender: q.sender(), from: q.conn.Remote().Addr()}
+	if a != nil {
+		now.rules = a.Index.Changes()
+	}
 	if given != nil || now != next.made {
 		next.made = now
 		topics := q.matching(next.pattern)
@@ -141,7 +145,7 @@ func (q *call) matching(pattern *regexp.Regexp) string {
 // settleSubscription remembers what the data plane has taken, and forgets a member that it does not have.
 func (q *call) settleSubscription(req *kmsg.ConsumerGroupHeartbeatRequest, resp *kmsg.ConsumerGroupHeartbeatResponse) {
 	switch {
-	case q.server.o.Authorizer == nil:
+	case q.server.o.Authorizer == nil && !q.server.o.Engine.Remote():
 	case resp.ErrorCode == 0 || req.MemberEpoch < 0:
 		q.server.subscriptions.keep(memberKey(req), q.subscribed)
 	default: // it is as it was, or joins again

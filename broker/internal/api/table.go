@@ -17,7 +17,7 @@ func table(o Options) []row {
 		forward(kmsg.Produce, 3, 13, produce()),
 		forward(kmsg.Fetch, 4, 18, fetch()),
 		forward(kmsg.ListOffsets, 1, 11, listOffsets()),
-		wait(kmsg.Metadata, 0, 13, []string{"Topics.Topic", "Topics.TopicID"}, describeMetadata),
+		passing(wait(kmsg.Metadata, 0, 13, []string{"Topics.Topic", "Topics.TopicID"}, describeMetadata)),
 		forward(kmsg.OffsetCommit, 2, 10, offsetCommit()),
 		forward(kmsg.OffsetFetch, 1, 10, offsetFetch()),
 		forward(kmsg.FindCoordinator, 0, 6, findCoordinator()),
@@ -41,15 +41,15 @@ func table(o Options) []row {
 		serve(kmsg.DescribeACLs, 1, 3, describeACLs),
 		serve(kmsg.CreateACLs, 1, 3, createACLs),
 		serve(kmsg.DeleteACLs, 1, 3, deleteACLs),
-		wait(kmsg.DescribeConfigs, 1, 4, nil, describeConfigs),
-		wait(kmsg.AlterConfigs, 0, 2, nil, alterConfigs),
+		passing(wait(kmsg.DescribeConfigs, 1, 4, nil, describeConfigs)),
+		passing(wait(kmsg.AlterConfigs, 0, 2, nil, alterConfigs)),
 		wait(kmsg.AlterReplicaLogDirs, 1, 2, []string{"Dirs.Topics.Topic"}, alterReplicaLogDirs),
 		forward(kmsg.DescribeLogDirs, 1, 5, describeLogDirs()),
 		serve(kmsg.SASLAuthenticate, 0, 2, saslAuthenticate),
 		forward(kmsg.CreatePartitions, 0, 3, createPartitions()),
 		forward(kmsg.DeleteGroups, 0, 2, deleteGroups()),
 		forward(kmsg.ElectLeaders, 0, 2, electLeaders()),
-		wait(kmsg.IncrementalAlterConfigs, 0, 1, nil, incrementalAlterConfigs),
+		passing(wait(kmsg.IncrementalAlterConfigs, 0, 1, nil, incrementalAlterConfigs)),
 		forward(kmsg.AlterPartitionAssignments, 0, 1, alterPartitionReassignments()),
 		forward(kmsg.ListPartitionReassignments, 0, 0, listPartitionReassignments()),
 		forward(kmsg.OffsetDelete, 0, 0, offsetDelete()),
@@ -95,6 +95,7 @@ func table(o Options) []row {
 		needing(serve(kmsg.Key(protocol.DefaultCloseConnectionsKey), 0, 0, closeConnections), cluster(acl.Alter)),
 		needing(serve(kmsg.Key(protocol.DefaultDescribeTimelineKey), 0, 0, describeConnectionTimeline), cluster(acl.Describe)),
 		needing(serve(kmsg.Key(protocol.DefaultDescribeClientConfigsKey), 0, 0, describeClientConfigs), cluster(acl.Describe)),
+		needing(serve(kmsg.Key(protocol.DefaultDescribeMetadataKey), 0, 0, describeClusterMetadata), cluster(acl.Describe)),
 	} {
 		r.name = names[r.key]
 		rows = append(rows, r)
@@ -119,8 +120,11 @@ func serveable(rows []row, has map[int16]engine.VersionRange) map[int16]*row {
 	m := make(map[int16]*row, len(rows))
 	for i := range rows {
 		r := &rows[i]
+		v, ok := has[r.key]
+		if r.passing && ok {
+			r.max = min(r.max, v.Max) // a lower one is asked for by the lowest that there is
+		}
 		if !r.ours {
-			v, ok := has[r.key]
 			r.min, r.max = max(r.min, v.Min), min(r.max, v.Max)
 			if !ok || r.min > r.max {
 				continue

@@ -28,6 +28,10 @@ func (l *listener) admit(ctx context.Context, fd int, remote netip.AddrPort) {
 	a.stamps.accept(l.server.clock.now())
 	a.stamps.established(fd)
 	l.accepted.Add(1)
+	if fenced := l.server.options.Fenced; fenced != nil && fenced(l.Name) {
+		l.refuse(ctx, a, errFenced)
+		return
+	}
 	if limits := l.server.options.Limits; limits != nil {
 		slot, waited, err := limits.Acquire(ctx, l.Name, remote.Addr())
 		a.slot = slot
@@ -77,6 +81,9 @@ func (l *loop) took() {
 	l.discardLate()
 }
 
+// errFenced is why a socket is not admitted while the broker is fenced.
+var errFenced = errors.New("the broker is fenced from its cluster")
+
 // refuse ends a socket that is not admitted, without a byte: at once, or after
 // the time for which its address is throttled.
 func (l *listener) refuse(ctx context.Context, a accepted, cause error) {
@@ -84,6 +91,8 @@ func (l *listener) refuse(ctx context.Context, a accepted, cause error) {
 	var tooFast *quota.ThrottledError
 	reason := l.endReason() // the wait for a slot was given up
 	switch {
+	case errors.Is(cause, errFenced):
+		reason = ReasonFenced
 	case errors.As(cause, &tooFast):
 		reason = ReasonPerIPRate
 	case errors.As(cause, &tooMany):

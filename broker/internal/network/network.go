@@ -92,6 +92,10 @@ type Options struct {
 	// tells it of its listeners, takes a slot for each socket before a byte is
 	// read or written, and gives it back after close(2). It is one server's.
 	Limits *quota.Connections
+	// Fenced, when set, tells whether the listener of a name takes no new
+	// connection. It is asked for each socket before anything else, and must not
+	// wait.
+	Fenced func(listener string) bool
 	// BeforeListen, when set, is called with the port of a socket that is bound
 	// and does not listen yet, so that a counter can be attached that misses no
 	// connection.

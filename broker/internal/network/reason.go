@@ -49,6 +49,10 @@ const (
 	ReasonAcksZeroFailed
 	// ReasonRefusedFull: refused while full, where the policy is to refuse.
 	ReasonRefusedFull
+	// ReasonEngineUnavailable: the data plane is elsewhere and did not answer.
+	ReasonEngineUnavailable
+	// ReasonFenced: refused because the broker is fenced from its cluster.
+	ReasonFenced
 	// ReasonShutdown: the broker stopped.
 	ReasonShutdown
 
@@ -78,6 +82,8 @@ func (r Reason) String() string {
 		ReasonPrincipalNotMappable:  "principal_not_mappable",
 		ReasonAcksZeroFailed:        "acks0_failed",
 		ReasonRefusedFull:           "refused_full",
+		ReasonEngineUnavailable:     "engine_unavailable",
+		ReasonFenced:                "fenced",
 		ReasonShutdown:              "shutdown",
 	}
 	if int(r) >= len(names) {
