@@ -3,14 +3,20 @@ package stage
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/brokerlab/brokerlab/broker/feature"
 	"github.com/brokerlab/brokerlab/netlab"
 	"github.com/brokerlab/brokerlab/netlab/kafkahome"
 	"github.com/brokerlab/brokerlab/netlab/topology"
@@ -140,4 +146,138 @@ func (s *Stage) Bootstrap(listener string) string {
 		all[i] = fmt.Sprintf("%s:%d", b.node.Name, b.listener(listener).Port)
 	}
 	return strings.Join(all, ",")
+}
+
+// PID is the broker's process.
+func (s *Stage) PID(ctx context.Context) int {
+	GinkgoHelper()
+	return s.pid(ctx)
+}
+
+// Faces are the node ids of the brokers that have an address, as this broker tells its clients.
+func (s *Stage) Faces(ctx context.Context) ([]int32, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{} // none; null would be all
+	resp, err := req.RequestWith(ctx, s.self())
+	if err != nil {
+		return nil, err
+	}
+	var ids []int32
+	for i := range resp.Brokers {
+		ids = append(ids, resp.Brokers[i].NodeID)
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// HasUser tells whether the broker has SCRAM credentials of a user.
+func (s *Stage) HasUser(ctx context.Context, user string) bool {
+	GinkgoHelper()
+	req := kmsg.NewPtrDescribeUserSCRAMCredentialsRequest()
+	one := kmsg.NewDescribeUserSCRAMCredentialsRequestUser()
+	one.Name = user
+	req.Users = append(req.Users, one)
+	resp, err := req.RequestWith(ctx, s.self())
+	Expect(err).NotTo(HaveOccurred())
+	return len(resp.Results) == 1 && resp.Results[0].ErrorCode == 0
+}
+
+// Upgrade takes the cluster to a level of metadata.version. The zero Refusal is success.
+func (s *Stage) Upgrade(ctx context.Context, level string) Refusal {
+	GinkgoHelper()
+	to, err := feature.Parse(level)
+	Expect(err).NotTo(HaveOccurred())
+	req := kmsg.NewPtrUpdateFeaturesRequest()
+	update := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+	update.Feature, update.MaxVersionLevel, update.UpgradeType = feature.MetadataVersion, to, 1
+	req.FeatureUpdates = append(req.FeatureUpdates, update)
+	resp, err := req.RequestWith(ctx, s.self())
+	Expect(err).NotTo(HaveOccurred())
+	refusal := Refusal{Code: resp.ErrorCode, Text: textOf(resp.ErrorMessage)}
+	for i := range resp.Results {
+		if r := &resp.Results[i]; r.ErrorCode != 0 {
+			refusal = Refusal{Code: r.ErrorCode, Text: textOf(r.ErrorMessage)}
+		}
+	}
+	return refusal
+}
+
+// Rewrite sets a key of the broker's server.properties, which its next start reads; an empty value takes the key away.
+func (s *Stage) Rewrite(key, value string) {
+	GinkgoHelper()
+	path := filepath.Join(filepath.Dir(s.node.LogPath()), propertiesFile)
+	var lines []string
+	for line := range strings.Lines(readFile(path)) {
+		if !strings.HasPrefix(line, key+"=") {
+			lines = append(lines, line)
+		}
+	}
+	if value != "" {
+		lines = append(lines, key+"="+value+"\n")
+	}
+	Expect(os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600)).To(Succeed())
+}
+
+// Knock connects anew from a subnet and asks what everybody may ask.
+func (s *Stage) Knock(ctx context.Context, prefix, listener string) error {
+	GinkgoHelper()
+	const bound = 5 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	c, err := kgo.NewClient(kgo.SeedBrokers(fmt.Sprintf("%s:%d", s.node.Name, s.listener(listener).Port)), kgo.Dialer(s.Network(prefix).Dialer(netip.Addr{})), kgo.RequestRetries(0))
+	Expect(err).NotTo(HaveOccurred())
+	defer c.Close()
+	return c.Ping(ctx)
+}
+
+// Reach connects from a subnet to a port of a node of the lab.
+func (s *Stage) Reach(ctx context.Context, prefix, node string, port uint16) error {
+	GinkgoHelper()
+	const bound = 2 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	c, err := s.Network(prefix).Dialer(netip.Addr{})(ctx, "tcp", fmt.Sprintf("%s:%d", node, port))
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// Told are the addresses of brokers, as host:port, that this broker tells a client of a listener: in Metadata, DescribeCluster and
+// FindCoordinator.
+func (s *Stage) Told(ctx context.Context, prefix, listener, user, topic, group string) []string {
+	GinkgoHelper()
+	c := s.Client(prefix, s.Network(prefix).Addr(0).String(), listener, user)
+	defer c.Close()
+	self := one{c.Broker(int(s.id))}
+	var all []string
+	tell := func(host string, port int32) {
+		if address := fmt.Sprintf("%s:%d", host, port); !slices.Contains(all, address) {
+			all = append(all, address)
+		}
+	}
+	metadata := kmsg.NewPtrMetadataRequest()
+	asked := kmsg.NewMetadataRequestTopic()
+	asked.Topic = new(topic)
+	metadata.Topics = append(metadata.Topics, asked)
+	answer, err := metadata.RequestWith(ctx, self)
+	Expect(err).NotTo(HaveOccurred())
+	for i := range answer.Brokers {
+		tell(answer.Brokers[i].Host, answer.Brokers[i].Port)
+	}
+	described, err := kmsg.NewPtrDescribeClusterRequest().RequestWith(ctx, self)
+	Expect(err).NotTo(HaveOccurred())
+	for i := range described.Brokers {
+		tell(described.Brokers[i].Host, described.Brokers[i].Port)
+	}
+	find := kmsg.NewPtrFindCoordinatorRequest()
+	find.CoordinatorKeys = []string{group}
+	found, err := find.RequestWith(ctx, self)
+	Expect(err).NotTo(HaveOccurred())
+	for i := range found.Coordinators {
+		if found.Coordinators[i].ErrorCode == 0 {
+			tell(found.Coordinators[i].Host, found.Coordinators[i].Port)
+		}
+	}
+	return all
 }

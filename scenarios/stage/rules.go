@@ -2,7 +2,10 @@ package stage
 
 import (
 	"context"
-	"fmt"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
 	"net/netip"
 	"strings"
 
@@ -158,19 +161,56 @@ func (s *Stage) LogText() string {
 	return readFile(s.node.LogPath())
 }
 
-// Client makes a kgo client that logs in by password at a SASL listener from one address of a subnet. It is closed when the
-// spec ends.
+// Client makes a kgo client that logs in as a user at a listener, by password (PLAIN) or by certificate, from one address of a
+// subnet. It knows all brokers of the stage, and is closed when the spec ends.
 func (s *Stage) Client(prefix, addr, listener, user string, options ...kgo.Opt) *kgo.Client {
 	GinkgoHelper()
-	network, from := s.Network(prefix), netip.MustParseAddr(addr)
-	c, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(fmt.Sprintf("%s:%d", s.node.Name, s.listener(listener).Port)),
-		kgo.Dialer(network.Dialer(from)),
-		kgo.SASL(plain.Auth{User: user, Pass: s.password(user)}.AsMechanism()),
-	}, options...)...)
+	l := s.listener(listener)
+	dial := s.Network(prefix).Dialer(netip.MustParseAddr(addr))
+	if protocol := fleet.Protocol(l.Protocol); protocol.TLS() {
+		dial = overTLS(dial, s.tlsOf(user, protocol))
+	}
+	all := []kgo.Opt{kgo.SeedBrokers(strings.Split(s.Bootstrap(listener), ",")...), kgo.Dialer(dial)}
+	if fleet.Protocol(l.Protocol).SASL() {
+		all = append(all, kgo.SASL(plain.Auth{User: user, Pass: s.password(user)}.AsMechanism()))
+	}
+	c, err := kgo.NewClient(append(all, options...)...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(c.Close)
 	return c
+}
+
+// tlsOf is how a user speaks TLS in the lab.
+func (s *Stage) tlsOf(user string, protocol fleet.Protocol) *tls.Config {
+	GinkgoHelper()
+	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
+	Expect(config.RootCAs.AppendCertsFromPEM([]byte(readFile(s.lab.CAFile())))).To(BeTrue())
+	if user != Nobody && !protocol.SASL() {
+		pair, err := tls.LoadX509KeyPair(s.lab.UserPEM(user), s.lab.UserPEM(user))
+		Expect(err).NotTo(HaveOccurred())
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config
+}
+
+// dialFunc is what kgo.Dialer takes.
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// overTLS shakes hands on what dial connects to.
+func overTLS(dial dialFunc, config *tls.Config) dialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		own := config.Clone()
+		own.ServerName, _, _ = net.SplitHostPort(address) // what cannot be split was not dialed
+		secure := tls.Client(c, own)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		return secure, nil
+	}
 }
 
 // Every is a source of each address of a prefix within the network: the first is Addr(0), the last is not left out.

@@ -26,6 +26,12 @@ func (*Stage) settle(ctx context.Context, what string, done func() bool) {
 	}
 }
 
+// HasRule tells whether the broker knows just this rule, as [Rule] reads it.
+func (s *Stage) HasRule(ctx context.Context, rule string) bool {
+	GinkgoHelper()
+	return s.hasRule(ctx, Rule(rule))
+}
+
 // hasRule tells whether the broker knows just this rule.
 func (s *Stage) hasRule(ctx context.Context, b acl.Binding) bool {
 	GinkgoHelper()

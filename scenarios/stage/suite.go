@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"os"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -10,6 +11,20 @@ import (
 	"github.com/brokerlab/brokerlab/netlab"
 	"github.com/brokerlab/brokerlab/scenarios/report"
 )
+
+// Long is the label of specs that take a minute and more, as starts of Apache Kafka do. `go test` leaves them out unless
+// BROKERLAB_LONG is set; `brokerlab run` runs them unless its label filter says otherwise.
+const Long = "long"
+
+// LongVariable is the environment variable that has `go test` run specs that are [Long], too.
+const LongVariable = "BROKERLAB_LONG"
+
+// skipLong skips the spec that runs if it takes long and nobody asked for that.
+func skipLong() {
+	if os.Getenv(LongVariable) == "" && slices.Contains(CurrentSpecReport().Labels(), Long) {
+		Skip("it takes long: set " + LongVariable + "=1, or use brokerlab run")
+	}
+}
 
 // Tester is what [RunSuite] needs of a test.
 type Tester interface {
@@ -45,5 +60,6 @@ func RunSuite(t Tester, name string) {
 		})
 	}
 	BeforeEach(SkipForTarget)
+	BeforeEach(skipLong)
 	RunSpecs(t, name)
 }

@@ -19,6 +19,7 @@ import (
 
 	_ "github.com/brokerlab/brokerlab/scenarios/accounting" // registers its specs
 	_ "github.com/brokerlab/brokerlab/scenarios/acl"        // registers its specs
+	_ "github.com/brokerlab/brokerlab/scenarios/cluster"    // registers its specs
 	_ "github.com/brokerlab/brokerlab/scenarios/configpush" // registers its specs
 	_ "github.com/brokerlab/brokerlab/scenarios/hostile"    // registers its specs
 	_ "github.com/brokerlab/brokerlab/scenarios/limits"     // registers its specs

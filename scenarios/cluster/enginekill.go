@@ -1,0 +1,40 @@
+package cluster
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/brokerlab/brokerlab/scenarios/report"
+	"github.com/brokerlab/brokerlab/scenarios/stage"
+)
+
+var _ = Describe("A cluster", Label("cluster"), stage.Needs(stage.Faces), func() {
+	It("loses nothing that was acknowledged when its engine is killed, and none of its brokers restarts for that", func(ctx SpecContext) {
+		s := three(ctx)
+		l := begin(ctx, s)
+		before := mark(ctx, s.Broker(1), "before-the-kill")
+		s.Scram(ctx, "dave", "SCRAM-SHA-256")
+		pids := make([]int, 0, len(s.All()))
+		for _, b := range s.All() {
+			pids = append(pids, b.PID(ctx))
+		}
+		engine := s.Part("engine")
+		Expect(engine.Kill(ctx)).To(Succeed())
+		for _, b := range s.All() {
+			Expect(b.PID(ctx)).NotTo(BeZero(), "%s goes on", b.Name())
+		}
+		Expect(engine.Start(ctx)).To(Succeed())
+		at := time.Now()
+		l.flows(ctx)
+		report.Attach(report.Figure{Name: "records flow again after the engine's start in", Value: time.Since(at).Seconds(), Unit: "s"})
+		for i, b := range s.All() {
+			Expect(b.PID(ctx)).To(Equal(pids[i]), "%s is the process that it was", b.Name())
+		}
+		everywhere(ctx, s, before)
+		everywhere(ctx, s, mark(ctx, s.Broker(2), "after-the-kill"))
+		Expect(s.HasUser(ctx, "dave")).To(BeTrue())
+		l.finish(ctx, maybe)
+	}, SpecTimeout(4*time.Minute))
+})
