@@ -11,10 +11,12 @@ import (
 	"os/user"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // ErrNoRelease is in the error of [Fetch] for a version that no repository has that Maven asks.
@@ -79,6 +81,7 @@ func fetch(ctx context.Context, dir, version string, progress func(string)) (err
 	if err != nil {
 		return err
 	}
+	removeRemains(dir)
 	temp, err := os.MkdirTemp(dir, ".fetch-")
 	if err != nil {
 		return err
@@ -100,13 +103,13 @@ func fetch(ctx context.Context, dir, version string, progress func(string)) (err
 		"-DincludeScope=runtime", "-DoutputDirectory="+filepath.Join(home, "libs"))
 	cmd.Dir = temp
 	who.become(cmd)
-	cmd.Stdout = seen
+	cmd.Stdout, cmd.Stderr = seen, seen
 	err = run(ctx, cmd)
 	if err != nil && unknown(seen.errors.String(), version) {
 		return fmt.Errorf("%w (https://kafka.apache.org/downloads lists what there is)", ErrNoRelease)
 	}
 	if err != nil {
-		return fmt.Errorf("maven: %w%s", err, said(seen.errors.Bytes()))
+		return fmt.Errorf("maven: %w%s", err, said(seen.why()))
 	}
 	if _, err = At(home); err != nil {
 		return fmt.Errorf("what Maven gave is not Kafka: %w", err)
@@ -118,6 +121,17 @@ func fetch(ctx context.Context, dir, version string, progress func(string)) (err
 	return err
 }
 
+// removeRemains removes what was left of fetches that were killed, long ago: the others may go on.
+func removeRemains(dir string) {
+	const long = 24 * time.Hour
+	remains, _ := filepath.Glob(filepath.Join(dir, ".fetch-*")) // only a malformed pattern is an error: nothing to remove
+	for _, folder := range remains {
+		if info, err := os.Lstat(folder); err == nil && time.Since(info.ModTime()) > long {
+			_ = os.RemoveAll(folder) // somebody else's may stay
+		}
+	}
+}
+
 // downloads reads Maven's log as it is written.
 type downloads struct {
 	version  string
@@ -125,6 +139,15 @@ type downloads struct {
 	rest     []byte
 	files    int
 	errors   bytes.Buffer // the lines that say why it failed
+	other    bytes.Buffer // those of whatever is not Maven itself, such as the script that starts it
+}
+
+// why is what says best why Maven failed.
+func (d *downloads) why() []byte {
+	if d.errors.Len() > 0 {
+		return d.errors.Bytes()
+	}
+	return append(d.other.Bytes(), d.rest...)
 }
 
 // Write takes a part of the log.
@@ -141,7 +164,12 @@ func (d *downloads) Write(part []byte) (int, error) {
 }
 
 func (d *downloads) line(line string) {
-	if text, ok := strings.CutPrefix(line, "[ERROR] "); ok {
+	line = escapes.ReplaceAllString(line, "") // it clears colours even where it has none
+	for _, level := range []string{"[ERROR] ", "[FATAL] "} {
+		text, ok := strings.CutPrefix(line, level)
+		if !ok {
+			continue
+		}
 		text, _, _ = strings.Cut(text, " -> [Help")
 		if useful(text) {
 			d.errors.WriteString(text + "\n")
@@ -155,8 +183,15 @@ func (d *downloads) line(line string) {
 		}
 		d.files++
 		d.progress(fmt.Sprintf("fetching Kafka %s: %d jars, the last %s", d.version, d.files, path.Base(fields[i])))
+		return
+	}
+	if !strings.HasPrefix(line, "[") {
+		d.other.WriteString(line + "\n")
 	}
 }
+
+// escapes are how a terminal is told of colours.
+var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // unknown tells whether Maven asked its repositories for Kafka's server in a version, and they do not have it.
 func unknown(errs, version string) bool {

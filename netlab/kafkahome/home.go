@@ -22,6 +22,9 @@ const Variable = "BROKERLAB_KAFKA_DIR"
 // ErrNotFetched is in the error for a version that is not on this machine. The text says how to get it.
 var ErrNotFetched = errors.New("not on this machine")
 
+// errNoServer is in the error for a folder without Kafka's server.
+var errNoServer = errors.New("has no kafka_SCALA-VERSION.jar, such as kafka_2.13-" + Default + ".jar")
+
 // Home is one version of Kafka on this machine.
 type Home struct {
 	Version string `json:"version"` // such as 4.4.0
@@ -76,7 +79,13 @@ func Find(version string) (Home, error) {
 func findIn(dir, version string) (Home, error) {
 	folder := filepath.Join(dir, version)
 	h, err := At(folder)
+	_, missing := os.Lstat(folder)
+	again := fmt.Sprintf("remove it, and brokerlab kafka fetch %s gets it with Maven", version)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && missing == nil:
+		return Home{}, fmt.Errorf("%s has no libs: %s", folder, again) // not ErrNotFetched: nothing can be put there
+	case errors.Is(err, errNoServer):
+		return Home{}, fmt.Errorf("%w: %s", err, again)
 	case errors.Is(err, fs.ErrNotExist):
 		return Home{}, fmt.Errorf("Kafka %s is %w: %s is not there (brokerlab kafka fetch %s gets it with Maven)", version, ErrNotFetched, folder, version) //nolint:staticcheck // a name
 	case err != nil:
@@ -145,6 +154,9 @@ func At(folder string) (Home, error) {
 	if err != nil {
 		return Home{}, err
 	}
+	if strings.ContainsRune(folder, os.PathListSeparator) {
+		return Home{}, fmt.Errorf("%s: no class path of Java can name a folder with %q in it", folder, os.PathListSeparator)
+	}
 	entries, err := os.ReadDir(filepath.Join(folder, "libs"))
 	if err != nil {
 		return Home{}, fmt.Errorf("no release of Kafka: %w", err)
@@ -161,5 +173,5 @@ func At(folder string) (Home, error) {
 		}
 		return Home{Version: match[1], Folder: folder}, nil
 	}
-	return Home{}, fmt.Errorf("no release of Kafka: %s has no kafka_SCALA-VERSION.jar, such as kafka_2.13-%s.jar", filepath.Join(folder, "libs"), Default)
+	return Home{}, fmt.Errorf("no release of Kafka: %s %w", filepath.Join(folder, "libs"), errNoServer)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // release makes a folder that looks like a release.
@@ -43,6 +44,9 @@ func TestAHomeHasTheVersionOfItsJar(t *testing.T) {
 			t.Errorf("At a folder with %v = %v, want %q", c.jars, err, c.want)
 		}
 	}
+	if _, err := At(release(t, filepath.Join(t.TempDir(), "a:b"), "kafka_2.13-4.4.0.jar")); err == nil || !strings.Contains(err.Error(), "class path") {
+		t.Errorf("At a folder with a colon = %v, want that Java cannot use it", err)
+	}
 }
 
 func TestAVersionThatIsMissingSaysHowToGetIt(t *testing.T) {
@@ -59,6 +63,15 @@ func TestAVersionThatIsMissingSaysHowToGetIt(t *testing.T) {
 	}
 	if _, err := Find("4.4.0"); errors.Is(err, ErrNotFetched) || err == nil || !strings.Contains(err.Error(), "has Kafka 4.3.0") {
 		t.Errorf("Find = %v, want that the folder has another version", err)
+	}
+	release(t, filepath.Join(dir, "4.5.0"), "kafka-clients-4.5.0.jar")
+	if err := os.Mkdir(filepath.Join(dir, "4.6.0"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, rest := range []string{"4.5.0", "4.6.0"} { // Fetch could not put a home in its place
+		if _, err := Find(rest); errors.Is(err, ErrNotFetched) || err == nil || !strings.Contains(err.Error(), "remove it, and brokerlab kafka fetch "+rest) {
+			t.Errorf("Find = %v, want that the folder is to be removed", err)
+		}
 	}
 	for _, wrong := range []string{"", "4", "../4.4.0", "4.4.0/x", "v4.4.0"} {
 		if _, err := Find(wrong); err == nil || errors.Is(err, ErrNotFetched) {
@@ -148,9 +161,27 @@ func TestFetchPutsAWholeHomeInItsPlaceOrNothing(t *testing.T) {
 	if err == nil || !strings.HasSuffix(err.Error(), "Could not find artifact org.apache.kafka:kafka_2.13:jar:4.9.9") {
 		t.Errorf("Fetch = %v, want what Maven said", err)
 	}
+	for script, want := range map[string]string{
+		`echo "JAVA_HOME is not defined correctly" >&2; exit 1`:                                              "JAVA_HOME is not defined correctly",
+		`printf '\033[0m\033[0m'; echo '[INFO] nothing'; echo '[FATAL] Non-readable settings x.xml'; exit 1`: "Non-readable settings x.xml",
+	} {
+		maven(t, script)
+		if _, err = Fetch(t.Context(), dir, "4.9.9", nil); err == nil || !strings.HasSuffix(err.Error(), "exit status 1:\n  "+want) {
+			t.Errorf("Fetch = %v, want %q", err, want)
+		}
+	}
+	old, recent := filepath.Join(dir, ".fetch-1"), filepath.Join(dir, ".fetch-2")
+	release(t, old, "half.jar")
+	release(t, recent, "half.jar")
+	if err = os.Chtimes(old, time.Time{}, time.Now().Add(-25*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
 	maven(t, `mkdir -p $out; touch $out/other.jar`)
 	if _, err = Fetch(t.Context(), dir, "4.9.9", nil); err == nil || !strings.Contains(err.Error(), "what Maven gave is not Kafka") {
 		t.Errorf("Fetch = %v, want that it is not Kafka", err)
+	}
+	if err = os.RemoveAll(recent); err != nil {
+		t.Fatal(err)
 	}
 	only(t, dir, "4.4.0")
 }
@@ -163,7 +194,6 @@ func only(t *testing.T, dir, name string) {
 	}
 }
 
-// Of a real release: formatting is idempotent, and a wrong level is told in Kafka's words.
 func TestAVersionThatDoesNotExistIsToldFromATroubleWithMaven(t *testing.T) {
 	for said, want := range map[string]bool{
 		"Failed to execute goal on project kafka-home: Could not find artifact org.apache.kafka:kafka_2.13:jar:9.9.9 in central (https://repo)":                             true,
@@ -177,6 +207,7 @@ func TestAVersionThatDoesNotExistIsToldFromATroubleWithMaven(t *testing.T) {
 	}
 }
 
+// Of a real release: formatting is idempotent, and a wrong level is told in Kafka's words.
 func TestFormatIsKafkasOwn(t *testing.T) {
 	h, err := Find(Default)
 	if err != nil {
