@@ -22,7 +22,7 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) { //nolint:tparallel // beside
 	if err != nil || len(guides) == 0 {
 		t.Fatalf("guides = %v, %v", guides, err)
 	}
-	guides = append(guides, "../docs/reproduce-acls.md", "../docs/benchmark-limits.md", "../docs/hostile-clients.md")
+	guides = append(guides, "../docs/reproduce-acls.md", "../docs/benchmark-limits.md", "../docs/hostile-clients.md", "../docs/distributed.md")
 	bin := t.TempDir()
 	if err := os.Symlink(path(t), filepath.Join(bin, "brokerlab")); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -19,22 +20,25 @@ type Broker struct {
 	Why       string   `json:"why,omitempty"`
 	Explained bool     `json:"explained"`
 	Listeners []Result `json:"listeners"`
+	Error     string   `json:"error,omitempty"` // why it did not answer, in place of the above
 }
 
-// Cluster compares, for every broker, its list of connections with the kernel's count, over the brokers' own protocol. It
-// reads both sides until nothing unexplained is left, reads times at most and pause apart: what is left then was there in
-// every reading.
-func Cluster(ctx context.Context, adm *admin.Client, reads int, pause time.Duration) ([]Broker, error) {
+// Cluster compares, for every broker or those of nodes, its list of connections with the kernel's count, over the brokers' own
+// protocol. It reads both sides until nothing unexplained is left, reads times at most and pause apart: what is left then was there
+// in every reading. The error joins an admin.BrokerError for each broker that did not answer in one of the readings, which is then
+// asked no more; the others are compared beside it.
+func Cluster(ctx context.Context, adm *admin.Client, reads int, pause time.Duration, nodes ...int32) ([]Broker, error) {
+	r := reader{adm: adm, nodes: nodes}
 	var last []Broker
 	for n := range reads {
 		if n > 0 {
 			select {
 			case <-ctx.Done():
-				return nil, ctx.Err()
+				return nil, context.Cause(ctx)
 			case <-time.After(pause):
 			}
 		}
-		now, err := readBoth(ctx, adm)
+		now, err := r.readBoth(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +50,7 @@ func Cluster(ctx context.Context, adm *admin.Client, reads int, pause time.Durat
 			break
 		}
 	}
-	return last, nil
+	return last, errors.Join(r.failed...)
 }
 
 // confirmAll keeps of what is unexplained now what was unexplained before.
@@ -73,19 +77,45 @@ func sameListener(all []Broker, node int32, port uint16) *Result {
 	return &Result{}
 }
 
+// reader reads both sides of the brokers that have answered so far.
+type reader struct {
+	adm    *admin.Client
+	nodes  []int32 // nil: all
+	failed []error
+}
+
+// heard leaves out the brokers that did not answer a question. Its error is that nobody can be asked on.
+func (r *reader) heard(ctx context.Context, err error) error {
+	failed := admin.BrokerErrors(err)
+	if len(failed) == 0 {
+		return err
+	}
+	nodes, problem := r.adm.Answering(ctx, r.nodes, err)
+	if problem != nil {
+		return problem
+	}
+	for _, b := range failed {
+		r.failed = append(r.failed, b)
+	}
+	if r.nodes = nodes; len(nodes) == 0 {
+		return errors.Join(r.failed...)
+	}
+	return nil
+}
+
 // readBoth reads the kernel's counts before and after the list, to know how much changed meanwhile.
-func readBoth(ctx context.Context, adm *admin.Client) ([]Broker, error) {
-	before, err := adm.DescribeKernel(ctx, admin.KernelFilter{})
-	if err != nil {
-		return nil, err
+func (r *reader) readBoth(ctx context.Context) ([]Broker, error) {
+	before, err := r.adm.DescribeKernel(ctx, admin.KernelFilter{Nodes: r.nodes})
+	if failed := r.heard(ctx, err); failed != nil {
+		return nil, failed
 	}
-	conns, err := adm.DescribeConnections(ctx, admin.DescribeFilter{Kernel: true})
-	if err != nil {
-		return nil, err
+	conns, err := r.adm.DescribeConnections(ctx, admin.DescribeFilter{Kernel: true, Nodes: r.nodes})
+	if failed := r.heard(ctx, err); failed != nil {
+		return nil, failed
 	}
-	after, err := adm.DescribeKernel(ctx, admin.KernelFilter{})
-	if err != nil {
-		return nil, err
+	after, err := r.adm.DescribeKernel(ctx, admin.KernelFilter{Nodes: r.nodes})
+	if failed := r.heard(ctx, err); failed != nil {
+		return nil, failed
 	}
 	brokers := make([]Broker, 0, len(after))
 	for _, a := range after {

@@ -59,7 +59,7 @@ func (o *bootstrapOptions) withCluster(ctx context.Context, env Env, f func(cont
 	}
 	err = cl.call(ctx, func(ctx context.Context) error { return f(ctx, cl.admin) })
 	closed := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
-	if o.config == "" && len(splitBrokerErrors(err)) == 0 && closed {
+	if o.config == "" && nobody(err) && closed {
 		return fmt.Errorf("%w: does the listener want TLS or SASL (--command-config takes a client.properties file), "+
 			"or has this address reached max.connections.per.ip?", err)
 	}
@@ -91,38 +91,4 @@ func parseBootstrap(list string) ([]string, error) {
 		problems = append(problems, errors.New("--bootstrap-server: no server is given"))
 	}
 	return seeds, errors.Join(problems...)
-}
-
-// brokerErrors prints each broker's own error on a line of standard error. It returns what the command ends with: exit
-// status 1 with nothing more to say after such errors, and any other error as it is.
-func brokerErrors(env Env, err error) error {
-	if err == nil {
-		return nil
-	}
-	brokers := splitBrokerErrors(err)
-	if len(brokers) == 0 {
-		return err
-	}
-	for _, b := range brokers {
-		_, err = fmt.Fprintf(env.Stderr, "brokerlab: %v\n", b)
-		if err != nil {
-			return err
-		}
-	}
-	return &ExitError{Code: 1}
-}
-
-// splitBrokerErrors returns the errors of single brokers that err joins.
-func splitBrokerErrors(err error) []*admin.BrokerError {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return nil
-	}
-	var all []*admin.BrokerError
-	for _, part := range joined.Unwrap() {
-		if b, ok := errors.AsType[*admin.BrokerError](part); ok {
-			all = append(all, b)
-		}
-	}
-	return all
 }

@@ -49,8 +49,7 @@ func (o *clientsOptions) add(c *cobra.Command) {
 	f.StringVar(&o.listener, "listener", "", "only clients of the listener of this `NAME`")
 	f.StringVar(&o.software, "software", "", "only clients of this software `name` such as franz-go")
 	f.BoolVar(&o.ambiguous, "ambiguous", false, "only clients that cannot be told apart")
-	f.Int32SliceVar(&o.nodes, "node", nil, "ask only the broker of this `id`; may be repeated")
-	f.Lookup("node").DefValue = "" // all
+	addNodes(c, &o.nodes)
 	addFormat(c, &o.format)
 }
 

@@ -102,6 +102,9 @@ func (o *clientsOptions) printList(env Env, rows []pusher, asked error) error {
 	if o.format == formatJSON {
 		return printJSON(env.Stdout, jsonOfClients(rows, asked))
 	}
+	if len(rows) == 0 && asked != nil {
+		return nil //nolint:nilerr // the errors say all that there is
+	}
 	table := [][]string{{"NODE", "PRINCIPAL", "CLIENT-ID", "ADDRESS", "LISTENER", "SOFTWARE", "CONNS", "CONFIGS", "BYTES", "PUSHED"}}
 	for i := range rows {
 		r := &rows[i]

@@ -44,8 +44,8 @@ func loadClient(env Env, servers, file string) (seeds []string, config *admin.Cl
 	return seeds, config, nil
 }
 
-// open connects to the cluster that o names.
-func (o *bootstrapOptions) open(env Env) (*cluster, error) {
+// open connects to the cluster that o names. A watch that it is for bounds what is waited for.
+func (o *bootstrapOptions) open(env Env, watch ...*watching) (*cluster, error) {
 	servers := o.servers
 	if servers == "" && o.controllers != "" {
 		servers = o.controllers
@@ -68,7 +68,11 @@ func (o *bootstrapOptions) open(env Env) (*cluster, error) {
 		kgo.BrokerMaxReadBytes(longestAnswer),
 		admin.Versions(keys),
 	}
-	cl, err := kgo.NewClient(append(options, config.Options...)...)
+	options = append(options, config.Options...)
+	for _, w := range watch {
+		options = append(options, w.bounds(config.RequestTimeout)...)
+	}
+	cl, err := kgo.NewClient(options...)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +84,7 @@ func (c *cluster) call(ctx context.Context, f func(context.Context) error) error
 	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("no answer within %v", c.timeout))
 	defer cancel()
 	err := f(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) && nobody(err) {
 		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
 	return err

@@ -30,6 +30,7 @@ type connectionsOptions struct {
 	groupBy       string
 	subnetPrefix  string
 	format        format
+	script        bool // the table is to be the KIP's, whatever brokers there are
 }
 
 func newConnections(env Env) *cobra.Command {
@@ -38,7 +39,8 @@ func newConnections(env Env) *cobra.Command {
 		Short: "Who is connected to a cluster right now",
 		Args:  cobra.NoArgs,
 	}
-	c.AddCommand(newConnectionsList(env), newConnectionsWatch(env), newConnectionsTimeline(env), newConnectionsClose(env))
+	c.AddCommand(newConnectionsList(env), newConnectionsWatch(env), newConnectionsTimeline(env), newConnectionsClose(env),
+		newConnectionsClients(env))
 	return c
 }
 
@@ -52,7 +54,8 @@ and this command's own included.
 
 The list is KIP-1329's: any broker that has its request ListClientConnections answers. Filters are applied by the
 brokers, and all that are given must match; those on protocol, software and a prefix of addresses are brokerlab's own
-and need --wide, --closed or --group-by. A "-" stands for what a broker does not know (yet).
+and need --wide, --closed or --group-by. A "-" stands for what a broker does not know (yet). With several brokers a column
+NODE comes first. brokerlab connections clients holds how many connections each client has against how many are expected.
 
 With --wide the list is brokerlab's own and comes with everything that the broker and the kernel know of each
 connection, every fact under the name of its source: broker, tls, sasl or kernel.
@@ -106,9 +109,8 @@ func addOwnFilters(c *cobra.Command, o *connectionsOptions, note string) {
 	f.Lookup("client-address").Usage = "only connections from this IP `address` or prefix such as 10.0.0.0/8"
 	f.StringVar(&o.protocol, "protocol", "", "only connections of this security `protocol`"+note)
 	f.StringVar(&o.software, "software", "", "only clients of this software `name`"+note)
-	f.Int32SliceVar(&o.nodes, "node", nil, "ask only the broker of this `id`; may be repeated")
+	addNodes(c, &o.nodes)
 	f.Int16Var(&o.listKey, "api-key", 0, "the API `key` of ListClientConnections on brokers that moved it (list.client.connections.api.key)")
-	f.Lookup("node").DefValue = "" // all
 }
 
 // widePage is how many connections a page of --wide asks for: each page costs the broker a look at every socket.
@@ -150,7 +152,7 @@ func (o *connectionsOptions) runWide(c *cobra.Command, env Env) error {
 		rows, err := cl.DescribeConnections(ctx, f)
 		total := len(rows)
 		rows = order(rows)
-		links := linkConfigs(ctx, cl, f)
+		links := linkConfigs(ctx, cl, f, err)
 		return printed(env, err, func() error { return o.printWide(env, rows, links, total, err) })
 	})
 }
@@ -202,17 +204,6 @@ func (o *connectionsOptions) validate(c *cobra.Command) error {
 		problems = append(problems, errors.New("--client-address with a prefix needs --wide: the request of KIP-1329 takes one address"))
 	}
 	return errors.Join(problems...)
-}
-
-// printed prints what brokers answered, then their errors. When no broker could be asked at all, only that is said.
-func printed(env Env, asked error, show func() error) error {
-	if asked != nil && len(splitBrokerErrors(asked)) == 0 {
-		return asked
-	}
-	if err := show(); err != nil {
-		return err
-	}
-	return brokerErrors(env, asked)
 }
 
 // given is a flag's value, or nil when the command line does not have it: an empty filter is a filter.

@@ -60,8 +60,7 @@ did not answer, no broker has a connection of an --id, or one is still open; 2 w
 	f.StringVar(&o.software, "software", "", "only clients of this software `name`")
 	f.StringSliceVar(&o.ids, "id", nil, "only the connection of this `id`, as lists show it; may be repeated")
 	f.Lookup("id").DefValue = "" // any
-	f.Int32SliceVar(&o.nodes, "node", nil, "ask only the broker of this `id`; may be repeated")
-	f.Lookup("node").DefValue = "" // all
+	addNodes(c, &o.nodes)
 	f.Int32Var(&o.limit, "limit", 0, "close only so `many`, those that have been idle for longest; 0 for all")
 	f.BoolVar(&o.all, "all", false, "close every connection that the filters leave, also without any filter")
 	f.BoolVar(&o.yes, "yes", false, "close them; without it they are shown and left")
@@ -102,7 +101,7 @@ func runConnectionsClose(c *cobra.Command, env Env, o *closeOptions) error {
 	defer cl.kgo.Close()
 	var result closeResult
 	err = cl.call(c.Context(), func(ctx context.Context) error { return result.find(ctx, cl, f) })
-	if err != nil && len(splitBrokerErrors(err)) == 0 {
+	if nobody(err) {
 		return err
 	}
 	asked := []error{err}
@@ -180,59 +179,65 @@ func (r *closeResult) find(ctx context.Context, cl *cluster, f admin.CloseFilter
 // closeAtOnce is how many connections one request names: their ids take a few hundred kilobytes then.
 const closeAtOnce = 5_000
 
-// close closes the connections of r by their ids, in the order in which they are shown.
+// close closes the connections of r by their ids, those of all brokers at the same time, in the order in which they are shown.
 func (r *closeResult) close(ctx context.Context, env Env, cl *cluster) error {
 	p := newProgress(env.Stderr)
 	defer p.stop()
 	byNode := map[int32][]*doomed{}
-	var nodes []int32
 	for i := range r.rows {
-		node := r.rows[i].node
-		if byNode[node] == nil {
-			nodes = append(nodes, node)
-		}
-		byNode[node] = append(byNode[node], &r.rows[i])
+		byNode[r.rows[i].node] = append(byNode[r.rows[i].node], &r.rows[i])
 	}
-	var errs []error
-	done := 0
-	for _, node := range nodes {
-		for part := range slices.Chunk(byNode[node], closeAtOnce) {
-			p.set(fmt.Sprintf("closed %d of %d connections", done, len(r.rows)))
-			if err := r.closePart(ctx, cl, node, part); err != nil {
+	var (
+		all  sync.WaitGroup
+		mu   sync.Mutex // guards what follows
+		done int
+		errs []error
+	)
+	for node, rows := range byNode {
+		all.Go(func() {
+			for part := range slices.Chunk(rows, closeAtOnce) {
+				pending, err := closePart(ctx, cl, node, part)
+				mu.Lock()
+				r.pending += pending
 				errs = append(errs, err)
-				break
+				done += len(part)
+				p.set(fmt.Sprintf("closed %d of %d connections", done, len(r.rows)))
+				mu.Unlock()
+				if err != nil {
+					return
+				}
 			}
-			done += len(part)
-		}
+		})
 	}
+	all.Wait()
 	return errors.Join(flatten(errs)...)
 }
 
-// closePart closes some connections of one broker.
-func (r *closeResult) closePart(ctx context.Context, cl *cluster, node int32, part []*doomed) error {
+// closePart closes some connections of one broker and tells how many are told to close, and still open.
+func closePart(ctx context.Context, cl *cluster, node int32, part []*doomed) (pending int64, err error) {
 	ids := make([]string, len(part))
 	for i, d := range part {
 		ids[i], d.left = d.ConnectionID, true
 	}
 	var answers []*protocol.CloseConnectionsResponse
-	err := cl.call(ctx, func(ctx context.Context) (err error) {
+	err = cl.call(ctx, func(ctx context.Context) (err error) {
 		answers, err = cl.admin.CloseConnections(ctx, admin.CloseFilter{IDs: ids, Nodes: []int32{node}})
 		return err
 	})
 	closed := map[string]bool{}
 	for _, a := range answers {
-		r.pending += a.Pending
+		pending += a.Pending
 		for i := range a.Connections {
 			closed[a.Connections[i].ConnectionID] = true
 			if cl.own.has(a.Connections[i].ClientPort) && a.Pending > 0 {
-				r.pending-- // it is ours, and ends with this command
+				pending-- // it is ours, and ends with this command
 			}
 		}
 	}
 	for _, d := range part {
 		d.left = !closed[d.ConnectionID]
 	}
-	return err
+	return pending, err
 }
 
 // jsonClosing is the document of connections close with --format json.

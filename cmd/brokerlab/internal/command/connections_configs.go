@@ -21,9 +21,13 @@ type configLink struct {
 
 // linkConfigs asks for what clients have pushed. It is a help beside the list: a broker that keeps nothing, or does not know the
 // request, adds nothing.
-func linkConfigs(ctx context.Context, cl *admin.Client, f admin.DescribeFilter) configLinks {
-	answers, _ := cl.DescribeClientConfigs(ctx, admin.ClientConfigsFilter{
-		Principal: f.Principal, Address: f.Address, Listener: f.Listener, Software: f.Software, Nodes: f.Nodes,
+func linkConfigs(ctx context.Context, cl *admin.Client, f admin.DescribeFilter, asked error) configLinks {
+	var answers []*protocol.DescribeClientConfigsResponse
+	_ = beside(ctx, cl, f.Nodes, asked, func(nodes []int32) (err error) {
+		answers, err = cl.DescribeClientConfigs(ctx, admin.ClientConfigsFilter{
+			Principal: f.Principal, Address: f.Address, Listener: f.Listener, Software: f.Software, Nodes: nodes,
+		})
+		return err
 	})
 	links := configLinks{}
 	for _, a := range answers {

@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -202,11 +201,10 @@ func (o *connectionsOptions) runGroups(c *cobra.Command, env Env) error {
 	}
 	f := o.filter(c)
 	return o.withCluster(c.Context(), env, func(ctx context.Context, cl *admin.Client) error {
-		open, err := openConnections(ctx, cl, f)
-		if err != nil && len(splitBrokerErrors(err)) == 0 {
+		open, closed, err := openAndClosed(ctx, cl, f, closedFilter(f))
+		if nobody(err) {
 			return err
 		}
-		closed, err := closedBeside(ctx, cl, closedFilter(f), err)
 		all, lower := groups(name, open, closed)
 		total := len(all)
 		all = order(all)
@@ -237,27 +235,20 @@ func openConnections(ctx context.Context, cl *admin.Client, f admin.DescribeFilt
 	return rows, err
 }
 
-// closedBeside asks for closed connections beside a list of the open ones that ended with err. Its own errors are
-// added for the brokers that answered the list; not to have the request is none.
-func closedBeside(
-	ctx context.Context, cl *admin.Client, f admin.ClosedFilter, err error,
-) ([]*protocol.DescribeClosedConnectionsResponse, error) {
-	closed, closedErr := cl.DescribeClosedConnections(ctx, f)
-	var all []error
-	told := map[int32]bool{}
-	for _, b := range splitBrokerErrors(err) {
-		all, told[b.NodeID] = append(all, b), true
+// openAndClosed asks for open connections, and those brokers that answered for the closed ones beside them.
+func openAndClosed(ctx context.Context, cl *admin.Client, f admin.DescribeFilter, since admin.ClosedFilter) (
+	open []admin.ClientConnection, closed []*protocol.DescribeClosedConnectionsResponse, err error,
+) {
+	open, err = openConnections(ctx, cl, f)
+	if nobody(err) {
+		return nil, nil, err
 	}
-	single := splitBrokerErrors(closedErr)
-	if closedErr != nil && len(single) == 0 {
-		return nil, closedErr
-	}
-	for _, b := range single {
-		if !told[b.NodeID] && !errors.Is(b, admin.ErrNotOffered) {
-			all = append(all, b)
-		}
-	}
-	return slices.DeleteFunc(closed, func(a *protocol.DescribeClosedConnectionsResponse) bool { return told[a.NodeID] }), errors.Join(all...)
+	err = beside(ctx, cl, f.Nodes, err, func(nodes []int32) (failed error) {
+		since.Nodes = nodes
+		closed, failed = cl.DescribeClosedConnections(ctx, since)
+		return failed
+	})
+	return open, closed, err
 }
 
 // tallied is how far numbers of openings and closings may be trusted.

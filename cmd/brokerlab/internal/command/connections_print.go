@@ -3,6 +3,7 @@ package command
 import (
 	"bufio"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -24,12 +25,6 @@ type jsonList[T any] struct {
 	Errors      []jsonError `json:"errors"`
 }
 
-type jsonError struct {
-	NodeID  int32  `json:"nodeId"`
-	Address string `json:"address"`
-	Error   string `json:"error"`
-}
-
 // jsonConnection is one connection of ListClientConnections; what the broker does not know is null.
 type jsonConnection struct {
 	NodeID           int32   `json:"nodeId"`
@@ -45,7 +40,8 @@ type jsonConnection struct {
 	ConnectedSince   *string `json:"connectedSince"`
 }
 
-// printList prints the list of KIP-1329.
+// printList prints the list of KIP-1329; where more than one broker was asked, with a column before it that names the broker, but for
+// the script, whose table is the KIP's.
 func (o *connectionsOptions) printList(env Env, rows []admin.ClientConnection, total int, err error) error {
 	if o.format == formatJSON {
 		list := jsonList[jsonConnection]{Connections: make([]jsonConnection, len(rows)), Total: cutTotal(len(rows), total), Errors: jsonErrors(err)}
@@ -57,13 +53,22 @@ func (o *connectionsOptions) printList(env Env, rows []admin.ClientConnection, t
 	const gap = 2 // spaces between the widest value of a column and the next column
 	w := tabwriter.NewWriter(env.Stdout, 0, 0, gap, ' ', 0)
 	cells := []string{"CONNECTION-ID", "PRINCIPAL", "CLIENT-ADDRESS", "PORT", "LISTENER", "PROTOCOL", "SOFTWARE", "CONNECTED-SINCE"}
+	if len(rows) == 0 && err != nil {
+		return nil //nolint:nilerr // the errors say all that there is
+	}
+	several := !o.script && (err != nil || slices.ContainsFunc(rows, func(r admin.ClientConnection) bool { return r.NodeID != rows[0].NodeID }))
+	node := "NODE"
 	for i := -1; i < len(rows); i++ {
 		if i >= 0 {
 			r := &rows[i]
+			node = strconv.Itoa(int(r.NodeID))
 			cells = []string{
 				shown(r.ConnectionID), shown(r.Principal), shown(r.ClientAddress), strconv.Itoa(int(r.ClientPort)),
 				shown(r.ListenerName), shown(r.SecurityProtocol), software(r.SoftwareName, r.SoftwareVersion), since(r.ConnectedSince),
 			}
+		}
+		if several {
+			cells = slices.Insert(cells, 0, node)
 		}
 		if _, err := fmt.Fprintln(w, strings.Join(cells, "\t")); err != nil {
 			return err
@@ -89,14 +94,6 @@ func jsonOf(r *admin.ClientConnection) jsonConnection {
 		SoftwareVersion:  orNull(r.SoftwareVersion),
 		ConnectedSince:   timestamp(r.ConnectedSince),
 	}
-}
-
-func jsonErrors(err error) []jsonError {
-	all := []jsonError{} // an empty list, not null
-	for _, b := range splitBrokerErrors(err) {
-		all = append(all, jsonError{NodeID: b.NodeID, Address: b.Addr, Error: b.Err.Error()})
-	}
-	return all
 }
 
 // jsonWide is one connection of DescribeConnections: what KIP-1329 has, and what each source adds.

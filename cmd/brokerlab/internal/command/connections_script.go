@@ -8,7 +8,7 @@ import (
 
 // newConnectionsScript is KIP-1329's kafka-client-connections.sh, with exactly its command line.
 func newConnectionsScript(env Env) *cobra.Command {
-	o := connectionsOptions{format: formatTable}
+	o := connectionsOptions{format: formatTable, script: true}
 	var list bool
 	c := &cobra.Command{
 		Use:   "kafka-client-connections.sh --bootstrap-server host:port --list",

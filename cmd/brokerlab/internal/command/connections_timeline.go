@@ -54,8 +54,7 @@ Needs DESCRIBE on the cluster. Exit status: 0, or 1 when a broker did not answer
 	f.Int32Var(&o.port, "client-port", 0, "only connections from this `port` of the client; 0 for any")
 	f.StringVar(&o.listener, "listener", "", "only connections to the listener of this `NAME`")
 	f.Int32Var(&o.limit, "limit", 10, "of each broker at most so `many`, those that came last")
-	f.Int32SliceVar(&o.nodes, "node", nil, "ask only the broker of this `id`; may be repeated")
-	f.Lookup("node").DefValue = "" // all
+	addNodes(c, &o.nodes)
 	addFormat(c, &o.format)
 	return c
 }

@@ -32,7 +32,9 @@ each time is a line of key=value pairs, or with --format json a document on a li
 Connections that opened and closed between two times are counted too: brokers remember those that closed last. Where one
 has forgotten some of them, or has no such request, numbers are lower bounds (≥).
 
-Filters are those of list. Needs DESCRIBE on the cluster.`,
+A broker that does not answer is named on standard error when that begins, and when it answers again; it holds a look up for
+5 seconds at most. Filters are those of list. Needs DESCRIBE on the cluster. Exit status: 1 when a broker did not answer the
+last time.`,
 		Example: `  brokerlab connections watch --bootstrap-server localhost:9092 --count 3
   brokerlab connections watch --bootstrap-server localhost:9092 --group-by subnet --count 2
   brokerlab connections watch --bootstrap-server localhost:9092 --format json --count 1`,
@@ -199,56 +201,30 @@ func (o *connectionsOptions) runWatch(c *cobra.Command, env Env, interval time.D
 	if err != nil {
 		return err
 	}
-	cl, err := o.open(env)
+	w := &watching{env: env, interval: interval, count: count}
+	cl, err := o.open(env, w)
 	if err != nil {
 		return err
 	}
 	defer cl.kgo.Close()
 	f, t := o.filter(c), &tally{brokers: map[int32]*seen{}}
 	since := closedFilter(f)
-	ctx := c.Context()
-	return again(ctx, interval, count, func() error {
-		var open []admin.ClientConnection
-		var closed []*protocol.DescribeClosedConnectionsResponse
+	var open []admin.ClientConnection
+	var closed []*protocol.DescribeClosedConnectionsResponse
+	ask := func(ctx context.Context) (bool, error) {
 		err := cl.call(ctx, func(ctx context.Context) (err error) {
 			since.After = t.after()
-			if open, err = openConnections(ctx, cl.admin, f); err != nil && len(splitBrokerErrors(err)) == 0 {
-				return err
-			}
-			closed, err = closedBeside(ctx, cl.admin, since, err)
+			open, closed, err = openAndClosed(ctx, cl.admin, f, since)
 			return err
 		})
-		switch {
-		case ctx.Err() != nil:
-			return nil //nolint:nilerr // interrupted, which is no error
-		case err != nil && (len(splitBrokerErrors(err)) == 0 || len(open) == 0 && len(closed) == 0):
-			return brokerErrors(env, err)
-		}
-		_ = brokerErrors(env, err) // said; the others are shown, and all are asked again
+		return len(open) > 0 || len(closed) > 0, err
+	}
+	return w.run(c.Context(), ask, func(asked error) error {
 		ch := t.look(time.Now(), open, closed)
 		all, _ := groups(name, open, nil)
 		total := len(all)
-		return o.printChange(env, &ch, order(all), total)
+		return o.printChange(env, &ch, order(all), total, asked)
 	})
-}
-
-// again looks once every interval: count times, or until ctx ends where count is 0.
-func again(ctx context.Context, interval time.Duration, count int, look func() error) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for n := 1; ; n++ {
-		if err := look(); err != nil {
-			return err
-		}
-		if n == count {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
 }
 
 // jsonChange is one line of watch with --format json.
@@ -263,6 +239,7 @@ type jsonChange struct {
 	GroupBy         string           `json:"groupBy"`
 	Groups          []jsonGroupCount `json:"groups"`
 	Total           *int             `json:"total,omitempty"` // groups before --limit
+	Errors          []jsonError      `json:"errors"`
 }
 
 type jsonGroupCount struct {
@@ -270,13 +247,13 @@ type jsonGroupCount struct {
 	Connections int     `json:"connections"`
 }
 
-func (o *connectionsOptions) printChange(env Env, ch *change, all []group, total int) error {
+func (o *connectionsOptions) printChange(env Env, ch *change, all []group, total int, asked error) error {
 	at := time.Now().UTC()
 	switch {
 	case o.format == formatJSON:
 		doc := jsonChange{
 			Time: at, Connections: ch.open, Exactness: tallied{ch.known, ch.lower}.exactness(), GroupBy: o.groupBy,
-			Groups: make([]jsonGroupCount, len(all)), Total: cutTotal(len(all), total),
+			Groups: make([]jsonGroupCount, len(all)), Total: cutTotal(len(all), total), Errors: jsonErrors(asked),
 		}
 		if ch.known {
 			doc.Opened, doc.Closed = &ch.opened, &ch.closed

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,7 @@ type kernelOptions struct {
 	ports    []uint
 	cluster  bootstrapOptions
 	lab      string
-	node     string
+	nodes    []string // ids of brokers, or with lab names
 	listener string
 	sources  int
 	format   format
@@ -51,7 +52,8 @@ func (o *kernelOptions) flags(c *cobra.Command) {
 	f.Lookup("port").DefValue = "" // none
 	f.StringVar(&o.listener, "listener", "", "only the listener of this `name` (not with --port)")
 	f.StringVar(&o.lab, "lab", "", "the brokers of a `lab` of this machine, also those that are Apache Kafka")
-	f.StringVar(&o.node, "node", "", "only the node of this `name` (with --lab)")
+	f.StringSliceVar(&o.nodes, "node", nil, "only the broker of this `id`, with --lab the node of this name; may be repeated")
+	f.Lookup("node").DefValue = "" // all
 	f.IntVar(&o.sources, "sources", 10, "how many source prefixes to print, the fullest first; 0 for all")
 	f.StringVar(&o.cluster.servers, "bootstrap-server", "", "`host:port` of one or more brokers, separated by commas; IPv6 in brackets")
 	f.StringVar(&o.cluster.config, "command-config", "", "a client.properties `file`: how to authenticate and encrypt")
@@ -69,11 +71,13 @@ those that are served, by listener and by source prefix (/24 and /64).
 With --port this command attaches to the kernel for a moment and counts the connections that are there, of whatever
 program: a Kafka that runs already, too. What they sent before cannot be known any more, so those that have sent
 something are shown as unknown. The start-up gap is how many of them could not be counted. With --bootstrap-server the
-brokers are asked, who have counted since they started. With --lab the lab's owner is asked, who has counted since the lab
-was built; the brokers may be Apache Kafka.`,
+brokers are asked, all of the cluster at once, who have counted since they started: one that does not answer is named on
+standard error, and the exit status is 1. With --lab the lab's owner is asked, who has counted since the lab was built; the
+brokers may be Apache Kafka.`,
 		Example: `  brokerlab kernel show --port 9092
   brokerlab kernel show --port 9092 --port 9093 --format json
   brokerlab kernel show --bootstrap-server broker1:9092 --command-config admin.properties
+  brokerlab kernel show --bootstrap-server broker1:9092 --node 1 --node 2
   sudo brokerlab kernel show --lab kafka --node kafka1`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runKernelShow(c.Context(), env, &o) },
@@ -89,7 +93,7 @@ func newKernelWatch(env Env) *cobra.Command {
 		Short: "Count the connections of a port, a cluster or a lab again and again",
 		Long: `Count the connections of a port, a cluster or a lab again and again, until interrupted or --count times. On a terminal the
 picture is refreshed in place; elsewhere each listener is a line of key=value pairs, or with --format json each count a
-document on a line.`,
+document on a line. A broker that does not answer is named when that begins, and when it answers again.`,
 		Example: `  brokerlab kernel watch --port 9092
   brokerlab kernel watch --bootstrap-server broker1:9092 --interval 5s --format json`,
 		Args: cobra.NoArgs,
@@ -107,8 +111,9 @@ type kernelCounts struct {
 	Node       *int32              `json:"node,omitempty"`       // of the broker that was asked
 	Name       string              `json:"name,omitempty"`       // of the node of the lab that was asked about
 	StartUpGap *int64              `json:"startUpGap,omitempty"` // connections from before that could not be counted; absent where a broker was asked
-	Report     broker.KernelReport `json:"report"`
-	Prefixes   []prefixCount       `json:"prefixes"`
+	Report     broker.KernelReport `json:"report,omitzero"`
+	Prefixes   []prefixCount       `json:"prefixes,omitzero"`
+	Error      string              `json:"error,omitempty"` // why the broker did not answer, in place of the above
 }
 
 // prefixCount is the connections of the addresses of one /24 or /64.
@@ -125,14 +130,14 @@ type counting struct {
 }
 
 // begin makes the connection to whatever counts.
-func (o *kernelOptions) begin(env Env) (*counting, error) {
+func (o *kernelOptions) begin(env Env, watch ...*watching) (*counting, error) {
 	switch {
 	case len(o.ports) > 0 && o.cluster.servers != "":
 		return nil, usage("--port and --bootstrap-server are two questions: ask one")
 	case o.lab != "" && (len(o.ports) > 0 || o.cluster.servers != ""):
 		return nil, usage("--lab and --port or --bootstrap-server are two questions: ask one")
-	case o.node != "" && o.lab == "":
-		return nil, usage("--node needs --lab")
+	case len(o.nodes) > 0 && len(o.ports) > 0:
+		return nil, usage("--node needs --bootstrap-server or --lab: a port is of this machine")
 	case o.lab != "":
 		return o.beginLab()
 	case len(o.ports) > 0 && o.listener != "":
@@ -140,7 +145,7 @@ func (o *kernelOptions) begin(env Env) (*counting, error) {
 	case len(o.ports) > 0:
 		return o.beginHere()
 	case o.cluster.servers != "":
-		return o.beginCluster(env)
+		return o.beginCluster(env, watch...)
 	}
 	return nil, usage("what to count: --port, --bootstrap-server or --lab")
 }
@@ -175,12 +180,19 @@ func (o *kernelOptions) beginHere() (*counting, error) {
 	return &counting{ask, source.Close}, nil
 }
 
-func (o *kernelOptions) beginCluster(env Env) (*counting, error) {
-	cl, err := o.cluster.open(env)
+func (o *kernelOptions) beginCluster(env Env, watch ...*watching) (*counting, error) {
+	filter := admin.KernelFilter{Sources: true}
+	for _, node := range o.nodes {
+		id, err := strconv.ParseInt(node, 10, 32)
+		if err != nil {
+			return nil, usage(fmt.Sprintf("--node: %q is no broker's id", node))
+		}
+		filter.Nodes = append(filter.Nodes, int32(id))
+	}
+	cl, err := o.cluster.open(env, watch...)
 	if err != nil {
 		return nil, err
 	}
-	filter := admin.KernelFilter{Sources: true}
 	if o.listener != "" {
 		filter.Listener = &o.listener
 	}
@@ -242,9 +254,9 @@ func runKernelShow(ctx context.Context, env Env, o *kernelOptions) error {
 	if o.listener != "" && asked == nil && !slices.ContainsFunc(counts, func(c kernelCounts) bool { return len(c.Report.Ports) > 0 }) {
 		return errors.Join(usage(fmt.Sprintf("--listener: no broker has a listener %q", o.listener)), c.close())
 	}
-	if len(counts) > 0 { // those of the brokers that answered are shown beside the errors of the others
+	if len(counts) > 0 || asked != nil && !nobody(asked) { // those of the brokers that answered are shown beside the errors of the others
 		if o.format == formatJSON {
-			err = printJSON(env.Stdout, counts)
+			err = printJSON(env.Stdout, withMissing(counts, asked))
 		} else {
 			err = printCounts(env.Stdout, counts, o.sources)
 		}
@@ -252,29 +264,36 @@ func runKernelShow(ctx context.Context, env Env, o *kernelOptions) error {
 	return errors.Join(brokerErrors(env, asked), err, c.close())
 }
 
+// withMissing adds the brokers that did not answer to what is printed as JSON.
+func withMissing(counts []kernelCounts, asked error) []kernelCounts {
+	for _, b := range jsonErrors(asked) {
+		counts = append(counts, kernelCounts{Time: time.Now(), Node: &b.NodeID, Error: b.Error})
+	}
+	return counts
+}
+
 func runKernelWatch(ctx context.Context, env Env, o *kernelOptions) error {
 	if o.interval <= 0 || o.count < 0 {
 		return usage("--interval must be more than nothing, --count at least 0")
 	}
-	c, err := o.begin(env) //nolint:contextcheck // what it connects to bounds itself
+	w := &watching{env: env, interval: o.interval, count: o.count}
+	c, err := o.begin(env, w) //nolint:contextcheck // what it connects to bounds itself
 	if err != nil {
 		return err
 	}
-	return errors.Join(watchCounts(ctx, env, o, c), c.close())
+	return errors.Join(watchCounts(ctx, w, o, c), c.close())
 }
 
-// watchCounts prints until it was done o.count times or ctx is done, which is no error.
-func watchCounts(ctx context.Context, env Env, o *kernelOptions, c *counting) error {
-	return again(ctx, o.interval, o.count, func() error {
-		counts, err := c.ask(ctx)
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // interrupted, which is no error
-		}
-		if len(counts) == 0 && err != nil {
-			return brokerErrors(env, err)
-		}
-		_ = brokerErrors(env, err) // said; the others are shown, and all are asked again
+// watchCounts prints until it was done w.count times or ctx is done, which is no error.
+func watchCounts(ctx context.Context, w *watching, o *kernelOptions, c *counting) error {
+	var counts []kernelCounts
+	ask := func(ctx context.Context) (bool, error) {
+		var err error
+		counts, err = c.ask(ctx)
+		return len(counts) > 0, err
+	}
+	return w.run(ctx, ask, func(asked error) error {
 		o.prepare(counts)
-		return o.printAgain(env, counts)
+		return o.printAgain(w.env, counts, asked)
 	})
 }

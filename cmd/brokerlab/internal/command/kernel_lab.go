@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/brokerlab/brokerlab/broker"
@@ -26,7 +27,7 @@ func (o *kernelOptions) beginLab() (*counting, error) {
 	}
 	var all labCounting
 	for _, n := range lab.Nodes() {
-		if !n.Serves() || o.node != "" && n.Name != o.node {
+		if !n.Serves() || len(o.nodes) > 0 && !slices.Contains(o.nodes, n.Name) {
 			continue
 		}
 		client, err := watchNode(lab, n)
@@ -35,14 +36,18 @@ func (o *kernelOptions) beginLab() (*counting, error) {
 		}
 		all = append(all, nodeCounting{n, client})
 	}
+	for _, name := range o.nodes {
+		if slices.ContainsFunc(all, func(c nodeCounting) bool { return c.node.Name == name }) {
+			continue
+		}
+		err := fmt.Errorf("node %s of lab %s is no broker: brokerlab lab exec %s %s -- brokerlab kernel show --port PORT counts there", name, lab.Name(), lab.Name(), name)
+		if _, unknown := lab.Node(name); unknown != nil {
+			err = unknown
+		}
+		return nil, errors.Join(err, all.close())
+	}
 	if len(all) == 0 {
-		if o.node == "" {
-			return nil, fmt.Errorf("lab %s has no broker", lab.Name())
-		}
-		if _, err := lab.Node(o.node); err != nil {
-			return nil, err
-		}
-		return nil, fmt.Errorf("node %s of lab %s is no broker: brokerlab lab exec %s %s -- brokerlab kernel show --port PORT counts there", o.node, lab.Name(), lab.Name(), o.node)
+		return nil, fmt.Errorf("lab %s has no broker", lab.Name())
 	}
 	return &counting{all.ask, all.close}, nil
 }

@@ -53,10 +53,10 @@ func prefixes(ports []broker.KernelPort) []prefixCount {
 	return sums
 }
 
-func (o *kernelOptions) printAgain(env Env, counts []kernelCounts) error {
+func (o *kernelOptions) printAgain(env Env, counts []kernelCounts, asked error) error {
 	switch {
 	case o.format == formatJSON:
-		return json.NewEncoder(env.Stdout).Encode(counts)
+		return json.NewEncoder(env.Stdout).Encode(withMissing(counts, asked))
 	case isTerminal(env.Stdout):
 		if _, err := io.WriteString(env.Stdout, refresh); err != nil {
 			return err

@@ -24,6 +24,7 @@ import (
 // reconcileOptions are the flags of brokerlab kernel reconcile.
 type reconcileOptions struct {
 	cluster bootstrapOptions
+	nodes   []int32
 	format  format
 	reads   int
 	pause   time.Duration
@@ -41,13 +42,16 @@ acceptor holds it (HELD), it waits for its network thread (PENDING), it is being
 while the two were read (CHANGED). What is left is unexplained; it is a finding only if it is still there when both are
 read again, up to --reads times.
 
-Exit status: 0 everything is explained, 1 something is not, 2 it could not be found out.`,
+Exit status: 0 everything is explained; 1 something is not, or a broker did not answer: the others are compared all the
+same, and it is named on standard error; 2 it could not be found out.`,
 		Example: `  brokerlab kernel reconcile --bootstrap-server broker1:9092
+  brokerlab kernel reconcile --bootstrap-server broker1:9092 --node 1 --node 2
   brokerlab kernel reconcile --bootstrap-server broker1:9092 --format json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runReconcile(c.Context(), env, &o) },
 	}
 	addBootstrap(c, &o.cluster)
+	addNodes(c, &o.nodes)
 	addFormat(c, &o.format)
 	c.Flags().IntVar(&o.reads, "reads", 5, "how many `times` to read at most, before a difference is believed")
 	c.Flags().DurationVar(&o.pause, "pause", 300*time.Millisecond, "`time` between two readings")
@@ -60,30 +64,36 @@ func runReconcile(ctx context.Context, env Env, o *reconcileOptions) error {
 	}
 	var results []reconcile.Broker
 	err := o.cluster.withCluster(ctx, env, func(ctx context.Context, adm *admin.Client) (err error) {
-		results, err = reconcile.Cluster(ctx, adm, o.reads, o.pause)
+		results, err = reconcile.Cluster(ctx, adm, o.reads, o.pause, o.nodes...)
 		return err
 	})
 	if errors.Is(err, admin.ErrNotOffered) {
 		err = fmt.Errorf("%w\nApache Kafka has no list of its connections to compare with. What the kernel counts for it in a lab: brokerlab kernel show --lab LAB", err)
 	}
-	if err != nil {
+	if err != nil && len(results) == 0 {
 		return &ExitError{Code: 2, Err: err}
 	}
+	asked := err
 	if o.format == formatJSON {
-		err = printJSON(env.Stdout, results)
+		all := results
+		for _, b := range jsonErrors(asked) {
+			all = append(all, reconcile.Broker{Node: b.NodeID, Listeners: []reconcile.Result{}, Error: b.Error})
+		}
+		err = printJSON(env.Stdout, all)
 	} else {
 		err = printReconciled(env.Stdout, results)
 	}
 	if err != nil {
 		return err
 	}
+	unheard := brokerErrors(env, asked)
 	if slices.ContainsFunc(results, func(r reconcile.Broker) bool { return r.Mode == broker.KernelModeOff }) {
 		return &ExitError{Code: 2, Err: errors.New("a broker's sockets are not counted: set kernel.accounting=auto there")}
 	}
 	if slices.ContainsFunc(results, func(r reconcile.Broker) bool { return !r.Explained }) {
 		return &ExitError{Code: 1, Err: errors.New("there are unexplained differences")}
 	}
-	return nil
+	return unheard
 }
 
 func printReconciled(w io.Writer, results []reconcile.Broker) error {

@@ -90,8 +90,7 @@ func (o *limitsOptions) flags(c *cobra.Command, addresses int32) {
 	f.StringVar(&o.listener, "listener", "", "only the listener of this `NAME`, beside the broker's limits")
 	f.StringVar(&o.address, "client-address", "", "only client addresses in this IP `address` or prefix such as 10.0.0.0/8")
 	f.Int32Var(&o.addresses, "addresses", addresses, "how many client addresses to show, the busiest first, at most 1000")
-	f.Int32SliceVar(&o.nodes, "node", nil, "ask only the broker of this `id`; may be repeated")
-	f.Lookup("node").DefValue = "" // all
+	addNodes(c, &o.nodes)
 	addFormat(c, &o.format)
 }
 

@@ -24,7 +24,9 @@ func newLimitsWatch(env Env) *cobra.Command {
 picture of limits show is refreshed in place, without the limits that are off; elsewhere each listener of each broker is a line of key=value pairs each
 time, or with --format json each time a document on a line.
 
-A value that is not known, or a limit that is none, is a dash. Needs DESCRIBE on the cluster.`,
+A value that is not known, or a limit that is none, is a dash. A broker that does not answer is named on standard error when
+that begins, and when it answers again. Needs DESCRIBE on the cluster. Exit status: 1 when a broker did not answer the last
+time.`,
 		Example: `  brokerlab limits watch --bootstrap-server localhost:9092 --count 3
   brokerlab limits watch --bootstrap-server localhost:9092 --listener SSL --interval 200ms --count 2
   brokerlab limits watch --bootstrap-server localhost:9092 --format json --count 1`,
@@ -48,27 +50,21 @@ func (o *limitsOptions) runWatch(c *cobra.Command, env Env, interval time.Durati
 	if err != nil {
 		return err
 	}
-	cl, err := o.open(env)
+	w := &watching{env: env, interval: interval, count: count}
+	cl, err := o.open(env, w)
 	if err != nil {
 		return err
 	}
 	defer cl.kgo.Close()
-	ctx := c.Context()
-	return again(ctx, interval, count, func() error {
-		var answers []*protocol.DescribeLimitsResponse
+	var answers []*protocol.DescribeLimitsResponse
+	ask := func(ctx context.Context) (bool, error) {
 		err := cl.call(ctx, func(ctx context.Context) (err error) {
 			answers, err = cl.admin.DescribeLimits(ctx, f)
 			return err
 		})
-		switch {
-		case ctx.Err() != nil:
-			return nil //nolint:nilerr // interrupted, which is no error
-		case err != nil && len(answers) == 0:
-			return brokerErrors(env, err)
-		}
-		_ = brokerErrors(env, err) // said; the others are shown, and all are asked again
-		return o.printAgain(env, answers, err)
-	})
+		return len(answers) > 0, err
+	}
+	return w.run(c.Context(), ask, func(asked error) error { return o.printAgain(env, answers, asked) })
 }
 
 func (o *limitsOptions) printAgain(env Env, answers []*protocol.DescribeLimitsResponse, err error) error {

@@ -13,6 +13,6 @@ func systemCommands() []func(Env) *cobra.Command {
 		newKernel,
 		newDoctor,
 		newDocs,
-		newFleetWorker,
+		newFleet, newFleetWorker,
 	}
 }

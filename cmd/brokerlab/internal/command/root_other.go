@@ -17,6 +17,7 @@ func systemCommands() []func(Env) *cobra.Command {
 		{"lab", "Build network labs: brokers, and client subnets in IPv4 and IPv6"},
 		{"check", "Ask whether a lab or cluster decides about access as a lab file expects"},
 		{"run", "Run suites of promises against brokers in a lab"},
+		{"fleet", "Drive thousands of clients from several machines"},
 		{"kernel", "What the kernel itself counts of connections"},
 		{"doctor", "Try what brokerlab needs of this machine"},
 	} {
