@@ -293,7 +293,7 @@ func StartWorkers(ctx context.Context, n int, start func(context.Context) *exec.
 	for i := range n {
 		p, err := startWorker(start(ctx))
 		if err != nil {
-			return nil, errors.Join(err, NewWorkers(pipes...).Close())
+			return nil, errors.Join(err, NewWorkers(pipes...).Close()) //nolint:contextcheck // it bounds itself
 		}
 		p.Name = fmt.Sprintf("fleet worker %d", i)
 		pipes = append(pipes, p)
@@ -309,7 +309,7 @@ func OpenWorkers(ctx context.Context, plans []Plan, start func(context.Context) 
 		return nil, err
 	}
 	if err := w.Add(ctx, plans, nil); err != nil {
-		return nil, errors.Join(err, w.Close())
+		return nil, errors.Join(err, w.Close()) //nolint:contextcheck // it bounds itself
 	}
 	return w, nil
 }

@@ -69,9 +69,9 @@ func openAt(ctx context.Context, place string, plans []fleet.Plan) (*fleet.Worke
 	}
 	options := []kgo.Opt{kgo.SeedBrokers(seeds...)}
 	if file := os.Getenv(WorkersConfigVariable); file != "" {
-		security, err := admin.ClientOptions(file)
-		if err != nil {
-			return nil, err
+		security, failed := admin.ClientOptions(file)
+		if failed != nil {
+			return nil, failed
 		}
 		options = append(options, security...)
 	}
@@ -90,7 +90,7 @@ func openAt(ctx context.Context, place string, plans []fleet.Plan) (*fleet.Worke
 		return nil, fmt.Errorf("workers at %s: %w", place, err)
 	}
 	if err := w.Add(ctx, plans, nil); err != nil {
-		return nil, errors.Join(err, w.Close())
+		return nil, errors.Join(err, w.Close()) //nolint:contextcheck // it bounds itself
 	}
 	return w, nil
 }

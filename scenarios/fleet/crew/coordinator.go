@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -52,7 +53,7 @@ func Gather(ctx context.Context, o Options, workers int) (*Coordinator, error) {
 	c.life, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if err := c.gather(ctx, workers); err != nil {
 		c.stop()
-		m.close()
+		m.close() //nolint:contextcheck // it bounds itself
 		return nil, err
 	}
 	c.done.Go(c.listen)
@@ -69,41 +70,46 @@ func (c *Coordinator) gather(ctx context.Context, workers int) error {
 		}
 		return errors.New(text)
 	}
-	err := c.await(ctx, func() error {
-		if c.owns(0) {
-			c.run = c.id()
-			return nil
-		}
-		g, err := c.group(ctx, c.coordinators())
-		if err != nil {
-			return err
-		}
-		for i := range g.Members {
-			if other := &g.Members[i]; other.MemberID != c.id() && len(partitionsOf(other, c.reports())) > 0 {
-				return say(fmt.Sprintf("topic %s has a coordinator: %s; waiting for its end", c.Topic, other.ClientID))
-			}
-		}
-		return errors.New("the group of coordinators is not settled")
-	})
+	if err := await(ctx, func() error { return c.lead(ctx, say) }); err != nil {
+		return err
+	}
+	return await(ctx, func() error { return c.muster(ctx, workers, say) })
+}
+
+// lead has no error once this is the coordinator.
+func (c *Coordinator) lead(ctx context.Context, say func(string) error) error {
+	if c.owns(0) {
+		c.run = c.id()
+		return nil
+	}
+	g, err := c.group(ctx, c.coordinators())
 	if err != nil {
 		return err
 	}
-	return c.await(ctx, func() error {
-		g, err := c.group(ctx, c.workers())
-		if err != nil {
-			return err
+	for i := range g.Members {
+		if other := &g.Members[i]; other.MemberID != c.id() && len(partitionsOf(other, c.reports())) > 0 {
+			return say(fmt.Sprintf("topic %s has a coordinator: %s; waiting for its end", c.Topic, other.ClientID))
 		}
-		if n := len(g.Members); n < workers {
-			return say(fmt.Sprintf("%d of %d workers are at topic %s; waiting", n, workers, c.Topic))
-		}
-		if g.State != "Stable" {
-			return errors.New("the group of workers is not settled: " + g.State)
-		}
-		for i := range g.Members {
-			c.names[g.Members[i].MemberID] = g.Members[i].ClientID
-		}
-		return nil
-	})
+	}
+	return errors.New("the group of coordinators is not settled")
+}
+
+// muster has no error once so many workers are there and their group is settled.
+func (c *Coordinator) muster(ctx context.Context, workers int, say func(string) error) error {
+	g, err := c.group(ctx, c.workers())
+	if err != nil {
+		return err
+	}
+	if n := len(g.Members); n < workers {
+		return say(fmt.Sprintf("%d of %d workers are at topic %s; waiting", n, workers, c.Topic))
+	}
+	if g.State != "Stable" {
+		return errors.New("the group of workers is not settled: " + g.State)
+	}
+	for i := range g.Members {
+		c.names[g.Members[i].MemberID] = g.Members[i].ClientID
+	}
+	return nil
 }
 
 // Workers are the names of those that were there when the run began, sorted.
@@ -190,7 +196,7 @@ func (c *Coordinator) offer(ctx context.Context) error {
 				r := c.record(offered, s)
 				r.value = []byte(c.Name)
 				open = append(open, r.write(c.Topic, s.partition))
-				names = append(names, fmt.Sprint(s.partition+1))
+				names = append(names, strconv.Itoa(int(s.partition)+1))
 			}
 		}
 		c.mu.Unlock()

@@ -22,6 +22,9 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/fleet/crew"
 )
 
+// topic is where all of them meet, each test in a cluster of its own.
+const topic = "fleet"
+
 const workerEnv = "BROKERLAB_TEST_CREW_WORKER" // seeds,topic,name
 
 // patient bounds what is waited for: sessions of groups take ten seconds, and machines may be slow.
@@ -32,9 +35,9 @@ func TestMain(m *testing.M) {
 	if len(arguments) != 3 {
 		os.Exit(m.Run())
 	}
-	o := options(arguments[0], arguments[1], arguments[2], func(line string) { fmt.Println(line) })
+	o := options(arguments[0], arguments[1], arguments[2], func(line string) { _, _ = fmt.Fprintln(os.Stdout, line) })
 	err := crew.Work(context.Background(), o, func(s fleet.SourceSpec) (fleet.Source, error) { return fleet.Loopback(s.Prefix), nil })
-	fmt.Println(err)
+	_, _ = fmt.Fprintln(os.Stdout, err)
 	os.Exit(1)
 }
 
@@ -61,7 +64,7 @@ type process struct {
 	lines []string
 }
 
-func worker(t *testing.T, at netip.AddrPort, topic, name string) *process {
+func worker(t *testing.T, at netip.AddrPort, name string) *process {
 	t.Helper()
 	p := &process{cmd: exec.CommandContext(t.Context(), os.Args[0])}
 	p.cmd.Env = append(os.Environ(), workerEnv+"="+at.String()+","+topic+","+name)
@@ -110,7 +113,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func gather(t *testing.T, at netip.AddrPort, topic, name string, workers int) *crew.Coordinator {
+func gather(t *testing.T, at netip.AddrPort, name string, workers int) *crew.Coordinator {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()
@@ -148,13 +151,13 @@ func up(stats []fleet.Stats) (n int) {
 func TestAWorkerThatIsKilledTakesItsShareAlongAndIsNamed(t *testing.T) {
 	t.Parallel()
 	at := cluster(t)
-	const topic, clients, shares = "fleet", 125, crew.Partitions
+	const clients, shares = 125, crew.Partitions
 	for _, name := range []string{"one", "two", "three"} {
-		worker(t, at, topic, name)
+		worker(t, at, name)
 	}
-	doomed := worker(t, at, topic, "doomed")
-	c := gather(t, at, topic, "first", 4)
-	garbage(t, at, topic)
+	doomed := worker(t, at, "doomed")
+	c := gather(t, at, "first", 4)
+	garbage(t, at)
 	workers, holders := give(t, c, shares)
 	if err := workers.Add(t.Context(), crew.Split(idle(at, clients), shares), nil); err != nil {
 		t.Fatal(err)
@@ -173,10 +176,10 @@ func TestAWorkerThatIsKilledTakesItsShareAlongAndIsNamed(t *testing.T) {
 		t.Errorf("Records() = %d, %v, want %d", len(records), err, clients)
 	}
 
-	late := worker(t, at, topic, "late")
+	late := worker(t, at, "late")
 	eventually(t, "the late one waits", func() bool { return late.said("waits at topic") })
-	if err := doomed.cmd.Process.Signal(unix.SIGKILL); err != nil {
-		t.Fatal(err)
+	if killed := doomed.cmd.Process.Signal(unix.SIGKILL); killed != nil {
+		t.Fatal(killed)
 	}
 	eventually(t, "its shares are lost", func() bool {
 		_, _ = workers.Stats()
@@ -211,7 +214,7 @@ func TestAWorkerThatIsKilledTakesItsShareAlongAndIsNamed(t *testing.T) {
 		t.Error("the late worker has a part in a run that had begun")
 	}
 
-	c = gather(t, at, topic, "second", 4)
+	c = gather(t, at, "second", 4)
 	defer c.Close()
 	if names := c.Workers(); !slices.Equal(names, []string{"late", "one", "three", "two"}) {
 		t.Errorf("Workers() = %v, want the late one in place of the killed one", names)
@@ -226,7 +229,7 @@ func TestAWorkerThatIsKilledTakesItsShareAlongAndIsNamed(t *testing.T) {
 }
 
 // garbage writes what is none of ours into both topics.
-func garbage(t *testing.T, at netip.AddrPort, topic string) {
+func garbage(t *testing.T, at netip.AddrPort) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(at.String()), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
@@ -260,9 +263,9 @@ func garbage(t *testing.T, at netip.AddrPort, topic string) {
 func TestASecondCoordinatorWaitsForTheFirst(t *testing.T) {
 	t.Parallel()
 	at := cluster(t)
-	const topic, clients = "fleet", 20
-	one := worker(t, at, topic, "one")
-	first := gather(t, at, topic, "first", 1)
+	const clients = 20
+	one := worker(t, at, "one")
+	first := gather(t, at, "first", 1)
 	workers, _ := give(t, first, 2)
 	if err := workers.Add(t.Context(), crew.Split(idle(at, clients), 2), nil); err != nil {
 		t.Fatal(err)
@@ -318,7 +321,7 @@ func TestWaitingForWorkersEndsWithAReason(t *testing.T) {
 	at := cluster(t)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 15*time.Second, errors.New("waited long enough"))
 	defer cancel()
-	_, err := crew.Gather(ctx, options(at.String(), "fleet", "alone", nil), 2)
+	_, err := crew.Gather(ctx, options(at.String(), topic, "alone", nil), 2)
 	if err == nil || !strings.Contains(err.Error(), "waited long enough") || !strings.Contains(err.Error(), "0 of 2 workers") {
 		t.Errorf("Gather() = %v, want why it has waited for what", err)
 	}
@@ -339,4 +342,3 @@ func TestEverySharesSumIsThePlan(t *testing.T) {
 		}
 	}
 }
-

@@ -63,7 +63,7 @@ type meeting struct {
 // meet makes the topics unless they are there, reads topic from its end on, and joins group, which has the partitions of topic.
 func meet(ctx context.Context, o Options, group, topic string) (_ *meeting, err error) {
 	m := &meeting{Options: o, owned: map[int32]bool{}}
-	defer func() {
+	defer func() { //nolint:contextcheck // it bounds itself
 		if err != nil {
 			m.close()
 		}
@@ -73,7 +73,8 @@ func meet(ctx context.Context, o Options, group, topic string) (_ *meeting, err 
 		return nil, err
 	}
 	m.cl, m.adm = cl, kadm.NewClient(cl)
-	if err := m.makeTopics(ctx); err != nil {
+	err = m.makeTopics(ctx)
+	if err != nil {
 		return nil, err
 	}
 	ends, err := m.adm.ListEndOffsets(ctx, topic)
@@ -111,7 +112,7 @@ func (m *meeting) makeTopics(ctx context.Context) error {
 			return fmt.Errorf("make topic %s: %w", topic, err)
 		}
 	}
-	return m.await(ctx, func() error {
+	return await(ctx, func() error {
 		known, err := m.adm.ListTopics(ctx, m.Topic, m.reports())
 		if err == nil {
 			err = known.Error()
@@ -121,7 +122,7 @@ func (m *meeting) makeTopics(ctx context.Context) error {
 }
 
 // await tries until try has no error, or ctx ends.
-func (m *meeting) await(ctx context.Context, try func() error) error {
+func await(ctx context.Context, try func() error) error {
 	tick := time.NewTicker(look / 4)
 	defer tick.Stop()
 	for {

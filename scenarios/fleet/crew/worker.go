@@ -25,7 +25,7 @@ func Work(ctx context.Context, o Options, resolve func(fleet.SourceSpec) (fleet.
 	if err != nil {
 		return fmt.Errorf("come to topic %s: %w", o.Topic, err)
 	}
-	defer m.close()
+	defer m.close() //nolint:contextcheck // it bounds itself
 	w := &worker{meeting: m, resolve: resolve, shares: map[held]*share{}, strangers: strangers{say: func(s string) { o.say("%s", s) }}}
 	defer w.dropAll("the worker ends")
 	o.say("%s waits at topic %s", o.Name, o.Topic)
