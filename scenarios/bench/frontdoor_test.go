@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -186,7 +187,7 @@ func (f *frontDoor) throughput(b *testing.B) {
 		direct, through := &what.flows[0], &what.flows[1]
 		f.rows = append(f.rows, besideRow{what: "MB " + what.name + " a second, median of " + strconv.Itoa(frontDoorRounds), ours: median(through.perSecond), kafkas: median(direct.perSecond), more: true})
 		f.row("processor time of Kafka by MB "+what.name+", ms", millis(through.kafka)/through.megabytes, millis(direct.kafka)/direct.megabytes)
-		f.row("processor time of brokerlab by MB "+what.name+", ms", millis(through.door)/through.megabytes, 0)
+		f.row("processor time of brokerlab by MB "+what.name+", ms", millis(through.door)/through.megabytes, millis(direct.door)/direct.megabytes)
 	}
 }
 
@@ -308,7 +309,7 @@ func (f *frontDoor) idle(b *testing.B) {
 	}
 	settled := 0
 	until(b, "links that clients have used are given back", func() bool { settled = f.connections(b); return settled <= before+1 })
-	f.row(fmt.Sprintf("connections that %d idle TLS clients cost Kafka", held), float64(max(0, settled-before)), float64(held))
+	f.row(fmt.Sprintf("connections that %d idle TLS clients cost Kafka", held), float64(max(0, settled-before)), math.NaN())
 	if err := clients.Close(); err != nil {
 		b.Fatal(err)
 	}
