@@ -54,7 +54,7 @@ func joinChild(servers []string, stdout io.Writer) {
 		return
 	}
 	opened := time.Since(began)
-	if err := s.Join(ctx, brokerOf(2), brisk); err != nil {
+	if err := s.Join(ctx, brokerOf(2), calm); err != nil {
 		say(stdout, "join", err)
 		return
 	}
@@ -80,7 +80,7 @@ func BenchmarkJoin(b *testing.B) {
 			o.every = every
 			first := open(b, o)
 			millionRules(b, first)
-			join(b, first)
+			join(b, first, calm)
 			eventually(b, "snapshots are done", func() bool { return !first.snapshotting.Load() })
 			want := fmt.Sprintf("%d %x", first.ACLs().Len(), first.Image().rules)
 			var opened, joined, used, memory float64

@@ -46,6 +46,7 @@ func openRemote(ctx context.Context, r *Remote, log *slog.Logger) (*topicLog, er
 // untilReached does what a far end that is not there yet, or not any more, keeps from being done. The error is the last one.
 func (l *topicLog) untilReached(ctx context.Context, log *slog.Logger, do func(context.Context) error) error {
 	var why error // of the tries that had all the time they wanted
+	told := time.Now().Add(time.Second)
 	for {
 		err := do(ctx)
 		if err == nil || !temporary(err) {
@@ -54,8 +55,9 @@ func (l *topicLog) untilReached(ctx context.Context, log *slog.Logger, do func(c
 		if ctx.Err() != nil {
 			return fmt.Errorf("metadata log at %s: %w", strings.Join(l.remote.Servers, ","), cmp.Or(why, err))
 		}
-		told := why != nil
-		if why = err; !told {
+		why = err
+		if time.Now().After(told) { // a topic that has just been made needs a moment
+			told = told.Add(time.Minute)
 			log.Warn("metadata log cannot be reached yet", slog.String("servers", strings.Join(l.remote.Servers, ",")), slog.Any("error", err))
 		}
 		pause(ctx, retryPause)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -103,7 +102,7 @@ func (s *Store) considerSnapshot() {
 	}
 	s.snapshotNumber++
 	id := snapshotID{node: s.node, incarnation: s.incarnation, number: s.snapshotNumber, offset: image.offset}
-	rules := slices.Collect(s.acls.All())
+	rules := s.acls.Select(acl.AnyFilter())
 	s.work.Go(func() {
 		defer s.snapshotting.Store(false)
 		began := time.Now()

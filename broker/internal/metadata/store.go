@@ -200,7 +200,7 @@ func (s *Store) start(ctx context.Context, o Options) error {
 
 // replay applies the last snapshot and all of the log that comes after it.
 func (s *Store) replay(ctx context.Context) error {
-	s.acls.Remove(slices.Collect(s.acls.All())...) // of a try before
+	s.acls.Remove(s.acls.Select(acl.AnyFilter())...) // of a try before
 	b := newBuilder(emptyImage(), s.acls)
 	snapshot, err := s.log.latestSnapshot(ctx)
 	if err != nil {
