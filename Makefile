@@ -10,7 +10,7 @@ export BROKERLAB_KAFKA_DIR ?= $(CURDIR)/build/kafka
 export CGO_ENABLED ?= $(shell command -v gcc >/dev/null 2>&1 && echo 1 || echo 0)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps kafka build demo test quick lint generate fresh unit root scenarios e2e clients bench bench-kafka bench-front-door docs fuzz soak cross release clean FORCE
+.PHONY: help deps kafka build demo test quick lint generate fresh unit root scenarios peers e2e clients bench bench-kafka bench-front-door docs fuzz soak cross release clean FORCE
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,8 +35,9 @@ demo: deps build ## run the quickstart lab and its suites, print a summary and w
 # The fuzz targets of what strangers send come with every test; all of them are make fuzz, and their seeds are unit tests.
 STRANGERS := ^\./broker(/protocol|/internal/(wire|sasl|network))? Fuzz
 
+# Scenarios and peers run side by side: those take turns and so leave a core idle, and these mostly wait.
 test: ## everything that CI runs, and how long each part of it took
-	@FUZZTIME="$${FUZZTIME:-2s}" FUZZ="$${FUZZ:-$(STRANGERS)}" scripts/test.sh deps lint fresh cross kafka unit root fuzz scenarios e2e
+	@FUZZTIME="$${FUZZTIME:-2s}" FUZZ="$${FUZZ:-$(STRANGERS)}" scripts/test.sh deps lint fresh cross kafka unit root fuzz scenarios+peers e2e
 
 quick: build ## the two-minute subset: vet and short unit tests
 	$(GO) vet ./...
@@ -64,9 +65,11 @@ root: ## the same packages as root, where unit tests ran without it
 scenarios: build ## the scenario suites, each against real brokers in a lab of namespaces (root)
 	@scripts/as-root.sh "scenarios" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 20m $$(scripts/packages.sh scenarios)
 
-# Three packages at a time, on however few cores: much of their time is waiting, and they allow for slow machines.
-e2e: build ## black-box tests with kcat and other real clients (root)
-	@scripts/as-root.sh "e2e" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 25m -p 3 ./e2e/...
+peers: build ## the same cases on Apache Kafka, compared, and clients of ten kinds against the broker (root)
+	@scripts/as-root.sh "peers" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 25m ./e2e/clients ./e2e/fidelity
+
+e2e: build ## black-box tests of the binary, the guides and the examples, with kcat (root)
+	@scripts/as-root.sh "e2e" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 25m ./e2e ./e2e/internal/...
 
 clients: build kafka ## every client over every protocol and family, each trouble; writes docs/clients.md (20 minutes)
 	BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 60m -v ./e2e/clients -matrix -update

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Everything that CI runs, cheapest checks first, and how long each part took. It ends with the first part that fails, and the
 # last that it says then is what failed in it.
-# usage: test.sh PART…     a PART is a target of the Makefile
+# usage: test.sh PART…     a PART is a target of the Makefile, or some that run side by side: ONE+OTHER
 set -euo pipefail
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
 times=()
 for part in "$@"; do
-	begin=$SECONDS
+	begin=$SECONDS log=$logs/$part
+	IFS=+ read -ra targets <<<"$part"
 	# Not a pipe, whose end would wait for whatever a failed test has left running.
-	if ! "${MAKE:-make}" --no-print-directory "$part" > >(tee "$log") 2>&1; then
+	if ! "${MAKE:-make}" --no-print-directory -j "${#targets[@]}" "${targets[@]}" > >(tee "$log") 2>&1; then
 		took=$((SECONDS - begin))
 		sleep 1 # tee may still have something to write
 		printf '\nmake test: %s failed after %d s; what failed in it, briefly:\n' "$part" "$took"
