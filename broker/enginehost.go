@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/brokerlab/brokerlab/broker/internal/api"
 	"github.com/brokerlab/brokerlab/broker/internal/engine"
 )
 
@@ -57,7 +58,7 @@ func ServeEngine(ctx context.Context, cfg EngineConfig) (err error) {
 	var hosts []*engine.Host
 	served := make(chan error, 2)
 	serve := func(what string, o engine.HostOptions) (string, error) {
-		o.ClusterID, o.Advertised, o.Log = cluster, cfg.Advertised, cfg.Log
+		o.ClusterID, o.Advertised, o.Log, o.Refuse = cluster, cfg.Advertised, cfg.Log, api.ErrorResponse
 		h, err := engine.Listen(ctx, o)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", what, err)

@@ -46,8 +46,12 @@ func ticking(name, value string) string {
 	return value
 }
 
-// SetBrokerConfigs replaces [Options].BrokerConfigs. log.cleaner.backoff.ms is read once, at [Open].
+// SetBrokerConfigs replaces [Options].BrokerConfigs. log.cleaner.backoff.ms is read once, at [Open]. A data plane somewhere
+// else has settings of its own, which stay as they are.
 func (e *Engine) SetBrokerConfigs(ctx context.Context, values map[string]string) error {
+	if e.remote != nil {
+		return nil
+	}
 	if err := CheckBrokerConfigs(values); err != nil {
 		return err
 	}

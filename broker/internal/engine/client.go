@@ -16,6 +16,7 @@ var errBusy = errors.New("a client has one request in flight at a time")
 // itself. Its methods are safe for concurrent use, but it takes one request at a time.
 type Client struct {
 	engine *Engine
+	node   int32 // of a data plane that serves several brokers
 	leases *leases
 	from   lessee
 	lease  lease               // guarded by leases.mu
@@ -85,7 +86,13 @@ func (e *Engine) checkKept(req kmsg.Request, before uint64) error {
 
 // forward sends what the guard let pass, over the link that the client leases until the last answer.
 func (c *Client) forward(l link, req kmsg.Request, pass passage, done func(kmsg.Response, error)) {
-	l.send(c.from, pass.req, func(resp kmsg.Response, err error) {
+	send := l.send
+	if pass.about != "" && len(c.engine.hosted) > 1 {
+		send = func(from lessee, req kmsg.Request, answer func(kmsg.Response, error)) {
+			sendOver(c.engine.coordinator(pass.about), from, req, answer)
+		}
+	}
+	send(c.from, pass.req, func(resp kmsg.Response, err error) {
 		if err == nil && pass.then != nil {
 			next, nextErr := pass.then(resp)
 			if nextErr == nil && next.answer == nil {

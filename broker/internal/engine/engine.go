@@ -17,7 +17,6 @@ import (
 	"maps"
 	"net"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -268,8 +267,4 @@ func (e *Engine) LogDir() string {
 	}
 	path, _, _ := e.dir.disk()
 	return path
-}
-
-func sortedKeys(versions map[int16]VersionRange) []int16 {
-	return slices.Sorted(maps.Keys(versions))
 }

@@ -24,6 +24,7 @@ type passage struct {
 	req        kmsg.Request  // what goes to the data plane
 	answer     kmsg.Response // or the whole answer: nothing goes there
 	controller bool          // only the controller takes it
+	about      string        // the transactional id that req is a question about, whose coordinator may be another node
 	// then makes the next passage of what the data plane answered, when req was only a question about the request.
 	then func(kmsg.Response) (passage, error)
 	// correct completes the data plane's answer; nil when that is right as it is.
@@ -70,6 +71,9 @@ func (e *Engine) admit(req kmsg.Request) (passage, error) {
 	r := e.rules[key]
 	if !r.counted && elements(reflect.ValueOf(req)) > maxElements {
 		return passage{}, refuse(req, kerr.InvalidRequest, "too many elements")
+	}
+	if e.remote != nil && e.topics.masking() && e.namesMasked(req) {
+		return passage{}, refuse(req, kerr.UnknownTopicID, "no such topic id")
 	}
 	if r.admit == nil {
 		return passage{req: req}, nil

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -34,6 +36,8 @@ type HostOptions struct {
 	Alone  bool
 	// Advertised is the host that clients are told; the one of Listen when empty.
 	Advertised string
+	// Refuse answers a whole request with an error, in the shape of its API; nil: its connection is closed instead.
+	Refuse func(req kmsg.Request, code int16, message string) kmsg.Response
 }
 
 // Host is a data plane that serves several brokers over TCP: each of its nodes is what a broker of that node id is the
@@ -42,6 +46,7 @@ type HostOptions struct {
 type Host struct {
 	engine    *Engine
 	log       *slog.Logger
+	refuse    func(kmsg.Request, int16, string) kmsg.Response
 	listeners []net.Listener
 	nodes     []int32 // whose each listener is
 	offers    kmsg.ApiVersionsResponse
@@ -57,7 +62,7 @@ func Listen(ctx context.Context, o HostOptions) (*Host, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	h := &Host{log: o.Log, conns: map[net.Conn]struct{}{}}
+	h := &Host{log: o.Log, refuse: o.Refuse, conns: map[net.Conn]struct{}{}}
 	err := h.bind(ctx, &o)
 	if err == nil {
 		o.NodeID = int32(o.Nodes)
@@ -66,8 +71,9 @@ func Listen(ctx context.Context, o HostOptions) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
-	for _, key := range sortedKeys(h.engine.Versions()) {
-		v := h.engine.Versions()[key]
+	offers := h.engine.Versions()
+	for _, key := range slices.Sorted(maps.Keys(offers)) {
+		v := offers[key]
 		h.offers.ApiKeys = append(h.offers.ApiKeys, kmsg.ApiVersionsResponseApiKey{ApiKey: key, MinVersion: v.Min, MaxVersion: v.Max})
 	}
 	return h, nil
@@ -135,6 +141,16 @@ func (e *Engine) host(plane *kfakePlane) {
 		e.nodes = append(e.nodes, id)
 		e.hosted[id] = &leases{open: func(bool) (link, error) { return plane.openTo(l) }, linger: linger, maxIdle: maxIdleLinks}
 	}
+}
+
+// coordinator opens links to the node that coordinates a group or a transactional id.
+func (e *Engine) coordinator(id string) func() (link, error) {
+	if len(e.hosted) == 0 {
+		return func() (link, error) { return e.plane.open(false) }
+	}
+	plane, _ := e.plane.(*kfakePlane)
+	of := e.hosted[plane.cluster.CoordinatorFor(id)]
+	return func() (link, error) { return of.open(false) }
 }
 
 // Addr is where the nodes are asked for.
@@ -207,7 +223,7 @@ func (h *Host) Close() error {
 func (h *Host) serve(conn net.Conn, node int32) {
 	noticeCuts(conn)
 	remote, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
-	client := &Client{engine: h.engine, leases: h.engine.hosted[node], from: lessee{remote: remote}}
+	client := &Client{engine: h.engine, node: node, leases: h.engine.hosted[node], from: lessee{remote: remote}}
 	frames, gone, quit := make(chan []byte), make(chan struct{}), make(chan struct{})
 	var reading sync.WaitGroup
 	reading.Go(func() {
@@ -300,7 +316,7 @@ func (h *Host) answer(client *Client, frame, out []byte, gone <-chan struct{}) (
 	if header.Key == kmsg.ApiVersions.Int16() {
 		return wire.AppendResponse(out, header.CorrelationID, false, h.apiVersions(header.Version)), nil
 	}
-	if offered, ok := h.engine.Versions()[header.Key]; !ok || header.Version < offered.Min || header.Version > offered.Max {
+	if offered, ok := (*h.engine.versions.Load())[header.Key]; !ok || header.Version < offered.Min || header.Version > offered.Max {
 		return nil, fmt.Errorf("key %d version %d is not served", header.Key, header.Version)
 	}
 	if err := req.ReadFrom(body); err != nil {
@@ -315,16 +331,42 @@ func (h *Host) answer(client *Client, frame, out []byte, gone <-chan struct{}) (
 	client.Do(req, func(resp kmsg.Response, err error) { got <- outcome{resp, err} })
 	select {
 	case o := <-got:
+		var refused *RefusedError
+		if errors.As(o.err, &refused) && h.refuse != nil {
+			o.resp, o.err = h.refuse(req, refused.Code, refused.Why), nil
+		}
 		if o.err != nil {
 			return nil, o.err
 		}
 		if produce, ok := req.(*kmsg.ProduceRequest); ok && produce.Acks == 0 {
 			return nil, nil
 		}
+		h.own(client.node, o.resp)
 		o.resp.SetVersion(header.Version)
 		return wire.AppendResponse(out, header.CorrelationID, o.resp.IsFlexible(), o.resp), nil
 	case <-gone:
 		return nil, io.EOF
+	}
+}
+
+// own leaves out of an answer what other nodes answer for: kfake's nodes list transactions and directories of all.
+func (h *Host) own(node int32, resp kmsg.Response) {
+	plane, _ := h.engine.plane.(*kfakePlane)
+	switch r := resp.(type) {
+	case *kmsg.ListTransactionsResponse:
+		r.TransactionStates = slices.DeleteFunc(r.TransactionStates, func(s kmsg.ListTransactionsResponseTransactionState) bool {
+			return plane.cluster.CoordinatorFor(s.TransactionalID) != node
+		})
+	case *kmsg.DescribeLogDirsResponse:
+		for i := range r.Dirs {
+			for j := range r.Dirs[i].Topics {
+				t := &r.Dirs[i].Topics[j]
+				t.Partitions = slices.DeleteFunc(t.Partitions, func(p kmsg.DescribeLogDirsResponseDirTopicPartition) bool {
+					return plane.cluster.LeaderFor(t.Topic, p.Partition) != node
+				})
+			}
+			r.Dirs[i].Topics = slices.DeleteFunc(r.Dirs[i].Topics, func(t kmsg.DescribeLogDirsResponseDirTopic) bool { return len(t.Partitions) == 0 })
+		}
 	}
 }
 

@@ -459,12 +459,12 @@ func (e *Engine) abortOrphans(ctx context.Context, orphans []orphan, log *slog.L
 		topic := kmsg.NewAddPartitionsToTxnRequestTopic()
 		topic.Topic, topic.Partitions = o.topic, []int32{o.part}
 		add.Topics = append(add.Topics, topic)
-		if _, err := e.ask(ctx, add); err != nil { // a topic that is gone needs no marker
+		if _, err := askOver(ctx, e.coordinator(name), add); err != nil { // a topic that is gone needs no marker
 			return err
 		}
 	}
 	for _, end := range begun {
-		if _, err := e.ask(ctx, end); err != nil {
+		if _, err := askOver(ctx, e.coordinator(end.TransactionalID), end); err != nil {
 			return err
 		}
 	}
@@ -476,7 +476,7 @@ func (e *Engine) fence(ctx context.Context, name string) (*kmsg.EndTxnRequest, e
 	const anyTimeout = 60_000
 	fresh := kmsg.NewPtrInitProducerIDRequest()
 	fresh.Version, fresh.TransactionalID, fresh.TransactionTimeoutMillis = 4, &name, anyTimeout
-	resp, err := e.ask(ctx, fresh)
+	resp, err := askOver(ctx, e.coordinator(name), fresh)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ type Remote struct {
 	Hidden func(topic string) bool
 	// Changed is called on a goroutine of its own when [Engine.Versions] have changed.
 	Changed func()
+
+	patience time.Duration // how long an answer about topics may take before the far end is taken to be gone; 0: lookPatience
 }
 
 const (
@@ -324,6 +327,10 @@ func (p *remotePlane) findAt(address string) (_ *remoteConn, err error) {
 			_ = c.conn.Close()
 		}
 	}()
+	offers, err := p.offers(c)
+	if err != nil {
+		return nil, err
+	}
 	metadata, err := p.metadata(c)
 	if err != nil {
 		return nil, err
@@ -348,13 +355,12 @@ func (p *remotePlane) findAt(address string) (_ *remoteConn, err error) {
 		if c, err = p.connect(p.ctx, found.address); err != nil {
 			return nil, fmt.Errorf("node %d at %s: %w", p.nodeID, found.address, err)
 		}
-		if metadata, err = p.metadata(c); err != nil {
+		if offers, err = p.offers(c); err == nil {
+			metadata, err = p.metadata(c)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("node %d at %s: %w", p.nodeID, found.address, err)
 		}
-	}
-	offers, err := p.offers(c)
-	if err != nil {
-		return nil, err
 	}
 	found.kafka = !slices.ContainsFunc(offers.SupportedFeatures, func(f kmsg.ApiVersionsResponseSupportedFeature) bool { return f.Name == Sign })
 	p.reached(&found, offers, metadata)
@@ -447,7 +453,7 @@ func (p *remotePlane) pause(c *remoteConn, d time.Duration) error {
 
 func (p *remotePlane) metadata(c *remoteConn) (*kmsg.MetadataResponse, error) {
 	req := kmsg.NewPtrMetadataRequest()
-	req.Version, req.AllowAutoTopicCreation = 12, false
+	req.Version, req.AllowAutoTopicCreation = c.metadata, false
 	resp, err := p.askConn(c, req)
 	if err != nil {
 		return nil, fmt.Errorf("ask for its topics: %w", err)
@@ -456,7 +462,13 @@ func (p *remotePlane) metadata(c *remoteConn) (*kmsg.MetadataResponse, error) {
 	return metadata, nil
 }
 
-// offers asks a node what it can do: first in the version that names features, which Kafka has since 3.9.
+// Metadata tells topic ids from a version that Kafka has since 2.8.
+const (
+	metadataIDs  = 10
+	metadataMost = 12
+)
+
+// offers asks a node what it can do: first in the version that names all features, which Kafka has since 3.9.
 func (p *remotePlane) offers(c *remoteConn) (*kmsg.ApiVersionsResponse, error) {
 	for _, version := range []int16{4, 3, 0} {
 		req := kmsg.NewPtrApiVersionsRequest()
@@ -468,6 +480,14 @@ func (p *remotePlane) offers(c *remoteConn) (*kmsg.ApiVersionsResponse, error) {
 		offers, _ := resp.(*kmsg.ApiVersionsResponse)
 		switch offers.ErrorCode {
 		case 0:
+			for _, k := range offers.ApiKeys {
+				if k.ApiKey == kmsg.Metadata.Int16() {
+					c.metadata = min(metadataMost, k.MaxVersion)
+				}
+			}
+			if c.metadata < metadataIDs {
+				return nil, errors.New("it is older than Kafka 2.8: it has no topic ids")
+			}
 			return offers, nil
 		case kerr.UnsupportedVersion.Code:
 		default:
@@ -479,7 +499,7 @@ func (p *remotePlane) offers(c *remoteConn) (*kmsg.ApiVersionsResponse, error) {
 
 // askConn makes one request over the watcher's connection.
 func (p *remotePlane) askConn(c *remoteConn, req kmsg.Request) (kmsg.Response, error) {
-	if err := c.conn.SetDeadline(time.Now().Add(lookPatience)); err != nil {
+	if err := c.conn.SetDeadline(time.Now().Add(cmp.Or(p.o.patience, lookPatience))); err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(p.ctx, func() { _ = c.conn.SetDeadline(time.Now()) })

@@ -14,12 +14,9 @@ import (
 )
 
 // hostEngine serves a data plane of n nodes on the loopback.
-func hostEngine(tb testing.TB, n int, o Options) *Host {
+func hostEngine(tb testing.TB, n int) *Host {
 	tb.Helper()
-	if o.ClusterID == "" {
-		o.ClusterID = "test-cluster"
-	}
-	h, err := Listen(tb.Context(), HostOptions{Options: o, Nodes: n, Listen: "127.0.0.1:0"})
+	h, err := Listen(tb.Context(), HostOptions{Options: Options{ClusterID: "test-cluster"}, Nodes: n, Listen: "127.0.0.1:0"})
 	if err != nil {
 		tb.Fatalf("Listen(%d nodes) = %v", n, err)
 	}
@@ -42,7 +39,7 @@ func openFace(tb testing.TB, node int32, r Remote) *Engine {
 }
 
 func TestAFaceReachesItsNodeOnly(t *testing.T) {
-	h := hostEngine(t, 3, Options{})
+	h := hostEngine(t, 3)
 	face := openFace(t, 2, Remote{Seeds: []string{h.Addr()}})
 	if !face.Remote() || face.Kafka() || face.ClusterID() != "test-cluster" || fmt.Sprint(face.Nodes()) != "[1 2 3]" {
 		t.Errorf("Remote, Kafka, ClusterID, Nodes = %t, %t, %q, %v, want true, false, test-cluster, [1 2 3]",
@@ -54,7 +51,7 @@ func TestAFaceReachesItsNodeOnly(t *testing.T) {
 }
 
 func TestRecordsPassThroughAFace(t *testing.T) {
-	h := hostEngine(t, 1, Options{})
+	h := hostEngine(t, 1)
 	face := openFace(t, 1, Remote{Seeds: []string{h.Addr()}})
 	b := newBridge(t, face)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -87,7 +84,7 @@ func TestRecordsPassThroughAFace(t *testing.T) {
 }
 
 func TestATopicMadeElsewhereIsSeen(t *testing.T) {
-	h := hostEngine(t, 2, Options{})
+	h := hostEngine(t, 2)
 	one, two := openFace(t, 1, Remote{Seeds: []string{h.Addr()}}), openFace(t, 2, Remote{Seeds: []string{h.Addr()}})
 	createTopic(t, one, "t", 3)
 	eventually(t, "the other face sees the topic", func() bool { _, ok := two.TopicID("t"); return ok })
@@ -117,4 +114,11 @@ func TestWithoutAnEngineOpenSaysWhereItLooked(t *testing.T) {
 	if errors.Is(err, context.Canceled) {
 		t.Errorf("Open = %v, want why", err)
 	}
+}
+
+// count tells how many links are open.
+func (p *remotePlane) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.links)
 }

@@ -39,6 +39,12 @@ type remoteConn struct {
 	// renewAt is when its SASL session is to be renewed; zero: never.
 	renewAt time.Time
 	host    string
+	// metadata is the version of Metadata that the other end is asked in; 0 until it has told its versions.
+	metadata int16
+}
+
+func newRemoteConn(conn net.Conn, address string) *remoteConn {
+	return &remoteConn{conn: conn, read: bufio.NewReaderSize(conn, readBuffer), host: address}
 }
 
 // connect dials and authenticates.
@@ -59,7 +65,7 @@ func (p *remotePlane) connect(ctx context.Context, address string) (*remoteConn,
 	if err != nil {
 		return nil, err
 	}
-	c := &remoteConn{conn: conn, read: bufio.NewReaderSize(conn, readBuffer), host: address}
+	c := newRemoteConn(conn, address)
 	noticeCuts(conn)
 	deadline, _ := ctx.Deadline()
 	if err = conn.SetDeadline(deadline); err == nil && p.o.SASL != nil {
@@ -157,6 +163,11 @@ func (c *remoteConn) ask(req kmsg.Request) (kmsg.Response, error) {
 		return nil, err
 	}
 	resp := req.ResponseKind()
+	const codeAt, codeEnd = 4, 6
+	if req.Key() == kmsg.ApiVersions.Int16() && len(body) >= codeEnd &&
+		int16(binary.BigEndian.Uint16(body[codeAt:])) == kerr.UnsupportedVersion.Code {
+		resp.SetVersion(0) // in which that is answered
+	}
 	if err := decodeResponse(body, c.corr, resp); err != nil {
 		return nil, err
 	}

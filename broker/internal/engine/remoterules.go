@@ -1,15 +1,16 @@
 package engine
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// remoteRules are [rules] for a data plane somewhere else: Kafka, or one of ours that corrects itself. Requests pass as they
-// are, but for what the front door promises: no topic comes of a Metadata, fetch sessions end here, acks=0 becomes acks=1
-// so that an error is noticed, one request is bounded, and hidden topics are hidden.
+// remoteRules are [rules] for a data plane somewhere else: Kafka, or one of ours, whose [Host] has them. Requests pass as
+// they are, but for what the front door promises: no topic comes of a Metadata, fetch sessions end here, acks=0 becomes
+// acks=1 so that an error is noticed, one request is bounded, and hidden topics are hidden.
 func remoteRules() map[int16]rule {
 	out := make(map[int16]rule, len(rules()))
 	for key, r := range rules() {
@@ -39,8 +40,7 @@ func (e *Engine) isHidden(topic string) bool {
 	return e.topics.hidden != nil && e.topics.hidden(topic)
 }
 
-// passProduce lets batches pass unread: who has them checks them. A topic that is asked for by an id that is not known is
-// asked for again there, unless it is hidden.
+// passProduce lets batches pass unread: who keeps them checks them.
 func passProduce(_ *Engine, req *kmsg.ProduceRequest) (passage, error) {
 	n := len(req.Topics)
 	for i := range req.Topics {
@@ -105,7 +105,7 @@ func (*Engine) hide(req *kmsg.MetadataRequest, t *kmsg.MetadataResponseTopic) km
 	return no
 }
 
-// passCreateTopics bounds what one request makes, keeps hidden names free and follows what is made.
+// passCreateTopics keeps hidden names free and follows what is made.
 func passCreateTopics(e *Engine, req *kmsg.CreateTopicsRequest) (passage, error) {
 	const namesIDs = 7
 	out := *req
@@ -114,19 +114,13 @@ func passCreateTopics(e *Engine, req *kmsg.CreateTopicsRequest) (passage, error)
 	var refused []kmsg.CreateTopicsResponseTopic
 	for i := range req.Topics {
 		t := &req.Topics[i]
-		var v verdict
-		switch {
-		case e.isHidden(t.Topic):
-			v = verdict{kerr.InvalidTopicException, "Creation of internal topic " + t.Topic + " is prohibited."}
-		case int(t.NumPartitions) > maxNewPartitions, len(t.ReplicaAssignment) > maxNewPartitions:
-			v = verdict{kerr.PolicyViolation, "Excessively large number of partitions per request."}
-		}
-		if v.err == nil {
+		if !e.isHidden(t.Topic) {
 			out.Topics = append(out.Topics, *t)
 			continue
 		}
 		no := kmsg.NewCreateTopicsResponseTopic()
-		no.Topic, no.ErrorCode, no.ErrorMessage = t.Topic, v.err.Code, &v.why
+		no.Topic, no.ErrorCode = t.Topic, kerr.InvalidTopicException.Code
+		no.ErrorMessage = new("Creation of internal topic " + t.Topic + " is prohibited.")
 		refused = append(refused, no)
 	}
 	if len(refused) > 0 && len(out.Topics) == 0 {
@@ -166,13 +160,8 @@ func passDeleteTopics(e *Engine, req *kmsg.DeleteTopicsRequest) (passage, error)
 	}}, nil
 }
 
-// passCreatePartitions bounds and follows what is made.
+// passCreatePartitions follows what is made.
 func passCreatePartitions(e *Engine, req *kmsg.CreatePartitionsRequest) (passage, error) {
-	for i := range req.Topics {
-		if int(req.Topics[i].Count)-e.topics.size(req.Topics[i].Topic) > maxNewPartitions {
-			return passage{}, refuse(req, kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
-		}
-	}
 	return passage{req: req, correct: func(resp kmsg.Response) (kmsg.Response, error) {
 		r, _ := resp.(*kmsg.CreatePartitionsResponse)
 		for _, made := range r.Topics {
@@ -211,4 +200,39 @@ func passListPartitionReassignments(e *Engine, req *kmsg.ListPartitionReassignme
 		r.Topics = slices.DeleteFunc(r.Topics, func(t kmsg.ListPartitionReassignmentsResponseTopic) bool { return e.isHidden(t.Topic) })
 		return r, nil
 	}}, nil
+}
+
+// namesMasked tells whether a request names a hidden topic by its id; by their names the front door knows them. Metadata's
+// answers are corrected one by one.
+func (e *Engine) namesMasked(req kmsg.Request) bool {
+	switch r := req.(type) {
+	case *kmsg.ProduceRequest:
+		return slices.ContainsFunc(r.Topics, func(t kmsg.ProduceRequestTopic) bool { return e.topics.masked(t.TopicID) })
+	case *kmsg.FetchRequest:
+		return slices.ContainsFunc(r.Topics, func(t kmsg.FetchRequestTopic) bool { return e.topics.masked(t.TopicID) })
+	case *kmsg.MetadataRequest:
+		return false
+	}
+	return e.anyMasked(reflect.ValueOf(req).Elem())
+}
+
+func (e *Engine) anyMasked(v reflect.Value) bool {
+	switch {
+	case v.Kind() == reflect.Struct:
+		for _, field := range v.Fields() {
+			if e.anyMasked(field) {
+				return true
+			}
+		}
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+		for i := range v.Len() {
+			if e.anyMasked(v.Index(i)) {
+				return true
+			}
+		}
+	case v.Type() == reflect.TypeFor[[16]byte]():
+		id, _ := reflect.TypeAssert[[16]byte](v)
+		return e.topics.masked(id)
+	}
+	return false
 }

@@ -18,7 +18,8 @@ type topics struct {
 	hidden func(string) bool // topics that are not there for anybody; nil: none. Not changed
 
 	mu    sync.RWMutex
-	news  map[string]time.Time // when topics came that the data plane may not list yet, where it is somewhere else
+	masks map[[16]byte]struct{} // the ids of hidden topics
+	news  map[string]time.Time  // when topics came that the data plane may not list yet, where it is somewhere else
 	names map[[16]byte]string
 	ids   map[string][16]byte
 	sizes map[string]int // partitions by topic
@@ -36,6 +37,10 @@ func (t *topics) add(name string, id [16]byte, partitions int) {
 // put wants t.mu.
 func (t *topics) put(name string, id [16]byte, partitions int) {
 	if t.hidden != nil && t.hidden(name) {
+		if t.masks == nil {
+			t.masks = map[[16]byte]struct{}{}
+		}
+		t.masks[id] = struct{}{}
 		return
 	}
 	if t.names == nil {
@@ -159,13 +164,31 @@ func (t *topics) learn(r *kmsg.MetadataResponse) {
 	}
 }
 
+// masked tells whether an id is that of a hidden topic.
+func (t *topics) masked(id [16]byte) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	_, yes := t.masks[id]
+	return yes
+}
+
+// masking tells whether any topic is hidden.
+func (t *topics) masking() bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.masks) > 0
+}
+
 // knows tells whether there is nothing new in an answer about a topic. It wants t.mu.
 func (t *topics) knows(a *kmsg.MetadataResponseTopic) bool {
 	if a.Topic == nil || a.ErrorCode != 0 || a.TopicID == ([16]byte{}) {
 		return true
 	}
+	if _, masked := t.masks[a.TopicID]; masked {
+		return true
+	}
 	id, there := t.ids[*a.Topic]
-	return there && id == a.TopicID && t.sizes[*a.Topic] >= len(a.Partitions) || t.hidden != nil && t.hidden(*a.Topic)
+	return there && id == a.TopicID && t.sizes[*a.Topic] >= len(a.Partitions)
 }
 
 // follow takes in an answer about all topics: what is not in it is gone.

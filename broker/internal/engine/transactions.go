@@ -19,7 +19,7 @@ func whenOwned(next passage, c claim, refused func(code int16) kmsg.Response) (p
 	}
 	question := kmsg.NewPtrDescribeTransactionsRequest()
 	question.TransactionalIDs = []string{c.id}
-	return passage{req: question, then: func(resp kmsg.Response) (passage, error) {
+	return passage{req: question, about: c.id, then: func(resp kmsg.Response) (passage, error) {
 		states, _ := resp.(*kmsg.DescribeTransactionsResponse)
 		if len(states.TransactionStates) != 1 || states.TransactionStates[0].ErrorCode != 0 || states.TransactionStates[0].ProducerID != c.producer {
 			return passage{answer: refused(kerr.InvalidProducerIDMapping.Code)}, nil
