@@ -36,10 +36,11 @@
 // An image is written whole to a third topic when the log has 100,000 entries since the last, or 20 MiB of them and no less
 // than the last snapshot was long: so a start reads at most about twice the image. Where several brokers share the log,
 // the live one with the lowest id does it; where nobody has joined, anyone. First come the parts, then an end that makes
-// them a snapshot, then a record in the log that tells everybody, and only when that was accepted the log is shortened,
-// and the snapshots before this one go. Killed anywhere in between, nothing is lost and the next one is made as usual. A
-// snapshot is refused that is not later than the last in the log: otherwise a slow broker could take away parts of the
-// snapshot that a fast one has shortened the log behind. The last entry before a snapshot stays, because the Kafka inside
-// the process numbers a topic from 0 again when it finds it empty. A store whose next entry is gone reads itself anew from
-// the snapshot, its ACLs in such an order that nothing is allowed for a moment that was not before and will not be after.
+// them a snapshot, then a record in the log that tells everybody, and only when that was accepted older snapshots go, and of
+// the log what came before the last of them: a broker that is a little behind still finds its next entry. Killed anywhere in
+// between, nothing is lost and the next one is made as usual. A snapshot is refused that is not later than the last in the
+// log: otherwise a slow broker could take away parts of the snapshot that a fast one relies on. The log is never emptied,
+// because the Kafka inside the process numbers a topic from 0 again when it finds it so. A store whose next entry is gone
+// reads itself anew from the snapshot, its ACLs in such an order that nothing is allowed for a moment that was not before
+// and will not be after.
 package metadata

@@ -23,6 +23,9 @@ var (
 	ErrUnknownRecord = errors.New("unknown metadata record")
 	// ErrLevel is a level of a feature that a broker cannot work at; a [*LevelError] says which.
 	ErrLevel = errors.New("unsupported feature level")
+	// ErrVerdictLost is a change that was judged in a part of the log that was gone before this broker read it: whoever made
+	// it must look whether it has come true.
+	ErrVerdictLost = errors.New("the metadata log was shortened before its verdict on the change was read")
 	// ErrSuperseded is a change of a process whose node id has since been another's.
 	ErrSuperseded = errors.New("another process writes the metadata log with this node id")
 )

@@ -48,8 +48,8 @@ type snapshotMark struct {
 	bytes  int64
 }
 
-// snapshotTaken says in the log that a snapshot is complete. Whoever wrote it may then take away all that came before, both
-// of the log and of the snapshots. So it is refused when it is not later than the last: else one broker could take away
+// snapshotTaken says in the log that a snapshot is complete. Whoever wrote it may then take away older snapshots, and of the
+// log what came before the last of them. So it is refused when it is not later than the last: else one broker could take away
 // parts of the snapshot that another relies on.
 type snapshotTaken struct {
 	Offset, First, Bytes int64
@@ -156,8 +156,9 @@ func (s *Store) takeSnapshot(ctx context.Context, id snapshotID, image *Image, r
 		return err
 	}
 	s.stage("log told")
-	// The last entry stays: a topic without any could begin again at 0 (kfake does, after a start).
-	if err := s.log.kafka.deleteBefore(ctx, s.log.topic, id.offset-1); err != nil {
+	// What came since the snapshot before stays for brokers that are a little behind; and a topic without any entry could
+	// begin again at 0 (kfake does, after a start).
+	if err := s.log.kafka.deleteBefore(ctx, s.log.topic, image.snapshot.offset); err != nil {
 		return err
 	}
 	s.stage("log shortened")
@@ -449,8 +450,6 @@ func (s *Store) settleReloaded(mark writerMark) {
 	}
 	s.mu.Unlock()
 	for _, sequence := range judged {
-		s.settle(sequence, errJudgedUnread)
+		s.settle(sequence, ErrVerdictLost)
 	}
 }
-
-var errJudgedUnread = errors.New("the log was shortened before its verdict on the change was read: look whether it has come true")
