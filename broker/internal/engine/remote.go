@@ -323,7 +323,7 @@ func (p *remotePlane) findAt(address string) (_ *remoteConn, err error) {
 		return nil, err
 	}
 	defer func() {
-		if err != nil {
+		if err != nil && c != nil { // nil: the node itself could not be reached, and the first connection is closed
 			_ = c.conn.Close()
 		}
 	}()
