@@ -357,6 +357,31 @@ func TestLogThatWasMadeAnewStopsTheStore(t *testing.T) {
 	}
 }
 
+func TestTopicThatLosesRecordsIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		topic      string
+		partitions int
+		configs    map[string]string
+		want       string
+	}{
+		"compacted":  {sharedTopic, 1, map[string]string{"cleanup.policy": "compact", "retention.ms": "-1"}, "cleanup.policy=compact"},
+		"short":      {sharedTopic + "_snapshots", 1, map[string]string{"retention.ms": "1000"}, "retention.ms=1000"},
+		"partitions": {sharedTopic, 2, map[string]string{"retention.ms": "-1"}, "2 partitions"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			far := shared(t, 1)
+			if err := far.CreateTopic(c.topic, int32(c.partitions), c.configs); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Open(within(t), at(far, 1)); err == nil || !strings.Contains(err.Error(), c.topic) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Open() with a topic that was made otherwise = %v, want its name and %s", err, c.want)
+			}
+		})
+	}
+}
+
 func TestUnreachableLogIsNamed(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -120,7 +120,14 @@ func (l *topicLog) makeTopics(ctx context.Context, log *slog.Logger) error {
 }
 
 func (l *topicLog) makeTopic(ctx context.Context, log *slog.Logger, name string, settings map[string]string) error {
-	if _, err := l.kafka.describe(ctx, name); !errors.Is(err, kerr.UnknownTopicOrPartition) {
+	_, err := l.kafka.describe(ctx, name)
+	if err == nil && name == l.heartbeats() {
+		return nil // may lose what it likes
+	}
+	if err == nil {
+		return l.checkTopic(ctx, name, settings)
+	}
+	if !errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return err
 	}
 	brokers := kmsg.NewPtrMetadataRequest()
@@ -160,6 +167,31 @@ func (l *topicLog) makeTopic(ctx context.Context, log *slog.Logger, name string,
 			return fmt.Errorf("make topic %s: %w: %s", name, err, *m)
 		}
 		return fmt.Errorf("make topic %s: %w", name, err)
+	}
+	return nil
+}
+
+// checkTopic refuses a topic that was made by somebody else so that it loses records.
+func (l *topicLog) checkTopic(ctx context.Context, name string, settings map[string]string) error {
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	r := kmsg.NewDescribeConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, name
+	r.ConfigNames = []string{"cleanup.policy", "retention.ms", "retention.bytes"}
+	req.Resources = append(req.Resources, r)
+	resp, err := req.RequestWith(ctx, l.kafka.client)
+	if err != nil {
+		return fmt.Errorf("check topic %s: %w", name, err)
+	}
+	if len(resp.Resources) != 1 {
+		return fmt.Errorf("check topic %s: %d topics answered", name, len(resp.Resources))
+	}
+	if err := kerr.ErrorForCode(resp.Resources[0].ErrorCode); err != nil {
+		return fmt.Errorf("check topic %s: %w", name, err)
+	}
+	for _, c := range resp.Resources[0].Configs {
+		if want, ok := settings[c.Name]; ok && c.Value != nil && *c.Value != want {
+			return final{fmt.Errorf("topic %s has %s=%s, and the metadata needs %s", name, c.Name, *c.Value, want)}
+		}
 	}
 	return nil
 }

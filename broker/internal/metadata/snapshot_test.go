@@ -268,3 +268,39 @@ func TestSnapshotThatABrokerBeganIsTakenByAnother(t *testing.T) {
 		})
 	}
 }
+
+// Whatever is in the topic of snapshots, reading it ends in a snapshot, none or an error, and what is found is restored or
+// refused.
+func FuzzSnapshot(f *testing.F) {
+	id := snapshotID{node: 1, incarnation: 2, number: 3, offset: 4}
+	var part, end writer
+	part.snapshotHead(snapshotPart, id)
+	part.uvarint(0)
+	part.b = appendRecords(part.b, everyRecord())
+	end.snapshotHead(snapshotEnd, id)
+	end.uvarint(1)
+	end.varint(7)    // epoch
+	end.uvarint(1)   // marks
+	end.varint(1)    // node
+	end.varint(2)    // incarnation
+	end.uvarint(9)   // sequence
+	end.varint(1)    // last snapshot
+	end.varint(0)    // first
+	end.varint(10)   // bytes
+	end.varint(1000) // size
+	f.Add(part.b, end.b)
+	f.Add(end.b, part.b)
+	f.Fuzz(func(_ *testing.T, first, second []byte) {
+		read := snapshotReader{pending: map[int32]*pendingSnapshot{}}
+		for _, value := range [][]byte{first, second} {
+			if err := read.record(value); err != nil {
+				return
+			}
+		}
+		if read.last == nil {
+			return
+		}
+		index := acl.NewIndex()
+		_ = newBuilder(emptyImage(), index).restore(read.last, func(rules []acl.Binding) { index.Add(rules...) })
+	})
+}
