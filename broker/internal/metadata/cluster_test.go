@@ -151,6 +151,42 @@ func TestBrokerJoinsAndLeaves(t *testing.T) {
 	}
 }
 
+func TestLiveBrokerThatIsFencedOrForgottenRegistersAgain(t *testing.T) {
+	t.Parallel()
+	c := shared(t, 1)
+	a, b := open(t, at(c, 1)), open(t, at(c, 2))
+	join(t, a, calm)
+	join(t, b, calm)
+	for name, record := range map[string]func(Broker) Record{
+		"fenced":    func(b Broker) Record { return FenceBroker{ID: b.ID, Epoch: b.Epoch} },
+		"forgotten": func(b Broker) Record { return UnregisterBroker{ID: b.ID} },
+	} {
+		eventually(t, "broker 2 knows broker 1", func() bool { got, ok := b.Image().Broker(1); return ok && !got.Fenced })
+		before, _ := b.Image().Broker(1)
+		if err := b.Append(within(t), record(before)); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "broker 1 is back after it was "+name, func() bool {
+			got, ok := b.Image().Broker(1)
+			return ok && !got.Fenced && got.Epoch > before.Epoch && got.Incarnation == before.Incarnation
+		})
+	}
+	if err := a.Leave(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Append(within(t), UnregisterBroker{ID: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := b.Image().Broker(1); ok {
+		t.Errorf("a broker that has left and was forgotten is %+v", got)
+	}
+	for _, r := range []Record{UnregisterBroker{ID: 1}, FenceBroker{ID: 2, Epoch: 1 << 40}, FenceBroker{ID: 7}} {
+		if err := b.Append(within(t), r); !errors.Is(err, ErrNotFound) {
+			t.Errorf("Append(%+v) = %v, want %v", r, err, ErrNotFound)
+		}
+	}
+}
+
 func TestBrokerThatDiesIsFencedAndItsNextIncarnationJoins(t *testing.T) {
 	t.Parallel()
 	c := shared(t, 1)
