@@ -235,18 +235,19 @@ func (s *Stage) keptLab() string {
 	return s.lab.Name()
 }
 
-// printLogs puts what the lab's nodes said into the report of a spec that failed.
+// printLogs puts the last that the lab's nodes said into the report of a spec that failed.
 func (s *Stage) printLogs() {
 	for _, n := range s.lab.Nodes() {
 		text, err := os.ReadFile(n.LogPath())
 		if err != nil {
 			continue
 		}
-		const most = 16 << 10
-		if len(text) > most {
-			text = append([]byte("…"), text[len(text)-most:]...)
+		const most = 25 // lines: the spec's own message must be found beside them
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		if len(lines) > most {
+			lines = append([]string{"…"}, lines[len(lines)-most:]...)
 		}
-		GinkgoWriter.Printf("--- the log of %s\n%s\n", n.Name, text)
+		GinkgoWriter.Printf("--- the log of %s\n%s\n", n.Name, strings.Join(lines, "\n"))
 	}
 }
 
