@@ -37,8 +37,8 @@ func dial(ctx context.Context, in *netns.Handle, source netip.Addr, dest netip.A
 			return nil, fmt.Errorf("bind %s: %w", source, err)
 		}
 	}
-	if err := connect(ctx, f, dest); err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", dest, err)
+	if err := connect(ctx, f, dest); err != nil { // as net.Dial has it: clients look whether to try again
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(dest), Err: err}
 	}
 	return net.FileConn(f)
 }
@@ -56,7 +56,7 @@ func connect(ctx context.Context, f *os.File, dest netip.AddrPort) error {
 	err = raw.Write(func(fd uintptr) bool { // until it says yes, each time that the socket is writable
 		if !started {
 			started = true
-			result = unix.Connect(int(fd), sockaddr(dest))
+			result = os.NewSyscallError("connect", unix.Connect(int(fd), sockaddr(dest)))
 			return !errors.Is(result, unix.EINPROGRESS)
 		}
 		var ended bool
@@ -76,7 +76,7 @@ func connected(fd int) (ended bool, err error) {
 		return true, os.NewSyscallError("getsockopt SO_ERROR", err)
 	}
 	if code != 0 {
-		return true, unix.Errno(code)
+		return true, os.NewSyscallError("connect", unix.Errno(code))
 	}
 	_, err = unix.Getpeername(fd)
 	return err == nil, nil // no peer yet: woken too early

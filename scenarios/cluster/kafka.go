@@ -12,7 +12,7 @@ import (
 
 var _ = Describe("A cluster before Apache Kafka", Label("cluster", stage.Long), stage.Needs(stage.Faces), func() {
 	It("loses nothing and has nothing twice when a node of Kafka is killed, and a broker before another", func(ctx SpecContext) {
-		s := three(ctx, stage.BeforeKafka())
+		s := three(ctx, stage.BeforeKafka(), stage.Broker("broker.session.timeout.ms=30000")) // longer than Kafka takes to elect a leader
 		l := begin(ctx, s)
 		before := mark(ctx, s.Broker(1), "before-the-kill")
 		node := s.Part("kafka2")

@@ -77,6 +77,7 @@ func fault() []kgo.Opt {
 	const soon = 250 * time.Millisecond
 	return []kgo.Opt{
 		kgo.RetryBackoffFn(func(int) time.Duration { return soon }), kgo.RetryTimeout(patience), kgo.MetadataMinAge(soon), kgo.DialTimeout(2 * time.Second),
+		kgo.WithLogger(kgo.BasicLogger(GinkgoWriter, kgo.LogLevelInfo, func() string { return time.Now().Format("15:04:05.000 ") })),
 	}
 }
 
@@ -156,13 +157,13 @@ func (l *load) refusals() map[string]int {
 	return maps.Clone(l.refused)
 }
 
-// end stops the load. It may be called twice.
+// end stops the load: what is not acknowledged by now never is. It may be called twice.
 func (l *load) end() {
 	l.stop()
-	l.produced.Wait()
 	for _, p := range l.producers {
 		p.Close()
 	}
+	l.produced.Wait()
 	l.calm()
 	l.running.Wait()
 	for _, c := range l.consumers {
@@ -185,7 +186,11 @@ func (l *load) finish(ctx context.Context, t twice) {
 	GinkgoHelper()
 	l.flows(ctx)
 	l.stop()
-	l.produced.Wait()
+	flushed, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, p := range l.producers {
+		Expect(p.Flush(flushed)).To(Succeed(), "records without an answer")
+	}
 	Eventually(l.unconsumed).WithContext(ctx).WithTimeout(patience).Should(BeEmpty(), "acknowledged, and not consumed by the group")
 	found := l.read(ctx)
 	lost, again := 0, 0

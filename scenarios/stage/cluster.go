@@ -1,10 +1,13 @@
 package stage
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -280,4 +283,18 @@ func (s *Stage) Told(ctx context.Context, prefix, listener, user, topic, group s
 		}
 	}
 	return all
+}
+
+// TryCommand is [Stage.Command] where a failure is one of the answers: what it printed, what it said on standard error, and its exit code.
+func (s *Stage) TryCommand(ctx context.Context, args ...string) (out, problems string, code int) {
+	GinkgoHelper()
+	binary, err := Binary(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	var printed, said bytes.Buffer
+	err = s.lab.Exec(ctx, opsName, netlab.Command{Args: append([]string{binary}, args...), Stdout: &printed, Stderr: &said})
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		return printed.String(), said.String(), ended.ExitCode()
+	}
+	Expect(err).NotTo(HaveOccurred())
+	return printed.String(), said.String(), 0
 }
