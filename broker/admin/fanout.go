@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -19,12 +20,19 @@ import (
 
 // fanOut calls each of the cluster's brokers, or those of nodes, at the same time. Rows are in the order of the nodes'
 // ids; the error joins one BrokerError for each call that failed, in the same order, and one for each of nodes that is not there.
+// A broker has half of the time that ctx has left, so that there is some for what is asked next when one hangs.
 func fanOut[T any](
 	ctx context.Context, c *Client, nodes []int32, call func(context.Context, *kgo.Broker, int32) ([]T, error),
 ) ([]T, error) {
 	brokers, missing, err := c.brokers(ctx, nodes)
 	if err != nil {
 		return nil, err
+	}
+	if end, ok := ctx.Deadline(); ok {
+		half := time.Until(end) / 2
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, half, fmt.Errorf("no answer within %v", half.Round(time.Millisecond)))
+		defer cancel()
 	}
 	rows, errs := make([][]T, len(brokers)), make([]error, len(brokers))
 	var wg sync.WaitGroup
@@ -41,7 +49,13 @@ func fanOut[T any](
 		})
 	}
 	wg.Wait()
-	return slices.Concat(rows...), errors.Join(slices.Concat(errs, missing)...)
+	failed := BrokerErrors(errors.Join(slices.Concat(errs, missing)...))
+	slices.SortStableFunc(failed, func(a, b *BrokerError) int { return cmp.Compare(a.NodeID, b.NodeID) })
+	all := make([]error, len(failed))
+	for i := range failed {
+		all[i] = failed[i]
+	}
+	return slices.Concat(rows...), errors.Join(all...)
 }
 
 // brokers asks the cluster for its brokers and returns those of nodes, sorted by id, and an error for each
@@ -49,16 +63,20 @@ func fanOut[T any](
 func (c *Client) brokers(ctx context.Context, nodes []int32) (brokers []kmsg.MetadataResponseBroker, missing []error, err error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{} // none; null would be all
-	resp, err := req.RequestWith(ctx, c.cl)
-	if err != nil {
-		return nil, nil, fmt.Errorf("find the cluster's brokers: %w", err)
+	answer := c.cl.RequestSharded(ctx, req)[0] // of one broker: the request is not one that is split
+	if answer.Err != nil {
+		return nil, nil, fmt.Errorf("find the cluster's brokers: %w", answer.Err)
+	}
+	resp, ok := answer.Resp.(*kmsg.MetadataResponse)
+	if !ok {
+		return nil, nil, fmt.Errorf("find the cluster's brokers: Metadata was answered by a %T", answer.Resp)
 	}
 	brokers = resp.Brokers
 	if len(nodes) > 0 {
 		brokers = slices.DeleteFunc(brokers, func(b kmsg.MetadataResponseBroker) bool { return !slices.Contains(nodes, b.NodeID) })
 	}
 	slices.SortFunc(brokers, func(a, b kmsg.MetadataResponseBroker) int { return cmp.Compare(a.NodeID, b.NodeID) })
-	fenced := c.fenced(ctx)
+	fenced := c.fenced(ctx, c.cl.Broker(int(answer.Meta.NodeID)))
 	for _, b := range fenced {
 		if len(nodes) == 0 || slices.Contains(nodes, b.NodeID) {
 			missing = append(missing, &BrokerError{NodeID: b.NodeID, Addr: hostPort(b.Host, b.Port), Err: ErrFenced})
@@ -76,16 +94,17 @@ func (c *Client) brokers(ctx context.Context, nodes []int32) (brokers []kmsg.Met
 }
 
 // fenced are the brokers that the cluster knows and leads nobody to (KIP-1073): clients cannot reach them by their ids. Where
-// that is not told, there are none.
-func (c *Client) fenced(ctx context.Context) []kmsg.DescribeClusterResponseBroker {
+// that is not told, there are none. It asks b, which has just answered: any of the cluster's may be the one that hangs.
+func (c *Client) fenced(ctx context.Context, b *kgo.Broker) []kmsg.DescribeClusterResponseBroker {
 	const since = 2
 	req := kmsg.NewPtrDescribeClusterRequest()
 	req.IncludeFencedBrokers = true
-	if most, err := c.offers(ctx, c.cl, req.Key()); err != nil || most < since {
+	if most, err := c.offers(ctx, b, req.Key()); err != nil || most < since {
 		return nil
 	}
-	resp, err := req.RequestWith(ctx, c.cl)
-	if err != nil || resp.ErrorCode != 0 {
+	answer, err := request(ctx, b, req)
+	resp, ok := answer.(*kmsg.DescribeClusterResponse)
+	if err != nil || !ok || resp.ErrorCode != 0 {
 		return nil
 	}
 	return slices.DeleteFunc(resp.Brokers, func(b kmsg.DescribeClusterResponseBroker) bool { return !b.IsFenced })

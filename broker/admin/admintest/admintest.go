@@ -25,6 +25,8 @@ type Broker struct {
 	Handle func(kmsg.Request) kmsg.Response
 	// Down closes its port at once, so that the cluster names a broker that cannot be reached.
 	Down bool
+	// Hangs never takes a connection from its port, so that clients are connected and get no answer.
+	Hangs bool
 }
 
 // Cluster is fake brokers that know each other. They stop when their test ends.
@@ -56,7 +58,9 @@ func Start(tb testing.TB, brokers ...*Broker) *Cluster {
 			}
 			continue
 		}
-		c.work.Go(func() { c.accept(b, l) })
+		if !b.Hangs {
+			c.work.Go(func() { c.accept(b, l) })
+		}
 	}
 	return c
 }

@@ -74,8 +74,8 @@ func beside(ctx context.Context, cl *admin.Client, nodes []int32, err error, ask
 	if failed == nil && (answering == nil || len(answering) > 0) {
 		failed = ask(answering)
 	}
-	if nobody(failed) {
-		return failed
+	if nobody(failed) && err == nil {
+		return failed // else there is what those said that answered the first
 	}
 	for _, b := range admin.BrokerErrors(failed) {
 		if !errors.Is(b, admin.ErrNotOffered) {

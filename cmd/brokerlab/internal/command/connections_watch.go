@@ -32,8 +32,8 @@ each time is a line of key=value pairs, or with --format json a document on a li
 Connections that opened and closed between two times are counted too: brokers remember those that closed last. Where one
 has forgotten some of them, or has no such request, numbers are lower bounds (≥).
 
-A broker that does not answer is named on standard error when that begins, and when it answers again; it holds a look up for
-5 seconds at most. Filters are those of list. Needs DESCRIBE on the cluster. Exit status: 1 when a broker did not answer the
+A broker that does not answer is named on standard error when that begins, and when it answers again; one that hangs
+holds a look up for some seconds. Filters are those of list. Needs DESCRIBE on the cluster. Exit status: 1 when a broker did not answer the
 last time.`,
 		Example: `  brokerlab connections watch --bootstrap-server localhost:9092 --count 3
   brokerlab connections watch --bootstrap-server localhost:9092 --group-by subnet --count 2
