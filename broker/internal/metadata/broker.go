@@ -31,6 +31,12 @@ func (b Broker) supports(level int16) bool {
 	return level == 0 || b.MinLevel <= level && level <= b.MaxLevel
 }
 
+// says tells whether two registrations say the same of the broker, whatever became of them.
+func (b Broker) says(o Broker) bool {
+	return b.ID == o.ID && b.Incarnation == o.Incarnation && b.Rack == o.Rack && slices.Equal(b.Listeners, o.Listeners) &&
+		b.MinLevel == o.MinLevel && b.MaxLevel == o.MaxLevel
+}
+
 // Brokers lists the registrations, fenced ones too, by id. Where nobody registers it is empty.
 func (i *Image) Brokers() []Broker {
 	all := make([]Broker, 0, len(i.brokers))

@@ -99,6 +99,23 @@ func TestBrokerCutOffGoesOnIsFencedAndComesBack(t *testing.T) {
 	}
 }
 
+func TestListenersThatChangeWhileCutOffAreKnownLater(t *testing.T) {
+	t.Parallel()
+	c := shared(t, 1)
+	way := newRelay(t)
+	a, b := open(t, at(c, 1)), open(t, way.through(at(c, 2)))
+	me := join(t, b, calm)
+	way.cut(true)
+	me.Listeners = []BrokerListener{{Name: "NEW", Protocol: "SSL", Host: "h", Port: 1}}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := b.Reregister(ctx, me); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Reregister() at a broker that is cut off = %v, want %v", err, context.DeadlineExceeded)
+	}
+	way.heal()
+	eventually(t, "broker 1 knows the new listener", func() bool { got, _ := a.Image().Broker(2); return got.says(me) })
+}
+
 // lasting is a Kafka that can be stopped and started again at the same address.
 func lasting(tb testing.TB, dir string, port int) *kfake.Cluster {
 	tb.Helper()

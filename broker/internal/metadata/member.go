@@ -173,15 +173,19 @@ func (m *member) round(ctx context.Context) error {
 	if err := m.fenceSilent(ctx); err != nil {
 		return err
 	}
-	if registered && !m.fenced.Load() {
+	m.mu.Lock()
+	self := m.self
+	m.mu.Unlock()
+	known := registered && me.says(self)
+	if known && !m.fenced.Load() {
 		m.acknowledged(sent)
 		return nil
 	}
 	if err := m.catchUp(ctx); err != nil {
 		return err
 	}
-	if !registered {
-		if err := m.register(ctx); err != nil {
+	if !known {
+		if err := m.register(ctx, self); err != nil {
 			return err
 		}
 	}
@@ -189,11 +193,8 @@ func (m *member) round(ctx context.Context) error {
 	return nil
 }
 
-func (m *member) register(ctx context.Context) error {
-	m.mu.Lock()
-	self := m.self
-	m.mu.Unlock()
-	if other, ok := m.store.Image().live(m.id); ok { // the log would refuse it, and keep the attempt
+func (m *member) register(ctx context.Context, self Broker) error {
+	if other, ok := m.store.Image().live(m.id); ok && other.Incarnation != m.incarnation { // the log would refuse it, and keep the attempt
 		return fmt.Errorf("broker %d %w: %s", m.id, ErrDuplicateBroker, other.Incarnation)
 	}
 	return m.store.Append(ctx, RegisterBroker{Broker: self})
@@ -347,8 +348,8 @@ func (m *member) judge() {
 	}
 }
 
-// Reregister changes what the cluster knows of this broker, such as its listeners. While the broker is fenced the change
-// holds once it has joined again.
+// Reregister changes what the cluster knows of this broker, such as its listeners. While the broker is fenced, and after an
+// error, the change holds once the log can be written again.
 func (s *Store) Reregister(ctx context.Context, b Broker) error {
 	m := s.member.Load()
 	if m == nil {
