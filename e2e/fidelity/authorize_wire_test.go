@@ -61,8 +61,19 @@ func wireRule(r *rand.Rand, principal string) rule {
 
 // The bits of authorized operations are decisions, too: some hundred in an answer, from a real address.
 func TestOperationsAreAuthorizedAlikeFromRealAddresses(t *testing.T) {
-	b := authority(t)
-	r := rand.New(rand.NewPCG(430, 1276))
+	authorizedAlike(t, authority(t), "authorize/operations", 430)
+}
+
+// Where everyone may do what no rule is about, one rule about it changes that, whoever it is for.
+func TestWhatNoRuleIsAboutIsAllowedAlike(t *testing.T) {
+	t.Parallel()
+	authorizedAlike(t, pair(t, "allow.everyone.if.no.acl.found=true"), "authorize/everyone", 431)
+}
+
+// authorizedAlike compares what users may do by rules that are drawn.
+func authorizedAlike(t *testing.T, b *both, name string, seed uint64) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 1276))
 	const first, users = 900, 30
 	rules := []rule{parseRule(t, "allow DESCRIBE Topic w~", "User:*"), parseRule(t, "allow DESCRIBE Group *", "User:*")}
 	who := []string{"ANONYMOUS"}
@@ -85,7 +96,7 @@ func TestOperationsAreAuthorizedAlikeFromRealAddresses(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	b.compare(t, "authorize/operations", func(t *testing.T, p *peer) any {
+	b.compare(t, name, func(t *testing.T, p *peer) any {
 		seen := map[string]any{}
 		for i, user := range who {
 			for _, from := range []string{"127.0.0.1", "127.0.0.9", "127.9.0.1", "::1"} {
