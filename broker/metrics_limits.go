@@ -72,7 +72,7 @@ func admissionMetrics(out chan<- prometheus.Metric, n *network.ListenerCounts) {
 		counter(out, "brokerlab_connections_outcome_total", "Accepted sockets, by what became of them.", float64(sockets), "listener", n.Listener.Name, "reason", reason)
 	}
 	outcome("admitted", n.Admitted)
-	for _, reason := range []network.Reason{network.ReasonPerIPLimit, network.ReasonPerIPRate, network.ReasonListenerChanged, network.ReasonShutdown} {
+	for _, reason := range []network.Reason{network.ReasonPerIPLimit, network.ReasonPerIPRate, network.ReasonFenced, network.ReasonListenerChanged, network.ReasonShutdown} {
 		outcome(reason.String(), n.RefusedFor[reason])
 	}
 	gauge(out, "brokerlab_connections_throttled", "Sockets held open for a while, because their address connects too fast.", float64(n.Throttled), "listener", n.Listener.Name)

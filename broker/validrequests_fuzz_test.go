@@ -29,7 +29,7 @@ func FuzzValidRequests(f *testing.F) {
 		other := dial(t, b.Addr("PLAINTEXT"))
 		served := ask[*kmsg.ApiVersionsResponse](other, versionsRequest(3)).ApiKeys
 		before := heap()
-		g := &filler{rand.New(rand.NewPCG(seed, 0))}
+		g := &filler{Rand: rand.New(rand.NewPCG(seed, 0))}
 		r := dial(t, b.Addr("PLAINTEXT"))
 		for range n {
 			row := served[g.IntN(len(served))]
@@ -129,7 +129,7 @@ func requestFor(key int16) kmsg.Request {
 	for _, ours := range []kmsg.Request{
 		protocol.NewPtrListClientConnectionsRequest(), protocol.NewPtrDescribeConnectionsRequest(), protocol.NewPtrDescribeKernelRequest(),
 		protocol.NewPtrDescribeClosedConnectionsRequest(), protocol.NewPtrDescribeLimitsRequest(), protocol.NewPtrCloseConnectionsRequest(),
-		protocol.NewPtrDescribeConnectionTimelineRequest(), protocol.NewPtrDescribeClientConfigsRequest(),
+		protocol.NewPtrDescribeConnectionTimelineRequest(), protocol.NewPtrDescribeClientConfigsRequest(), protocol.NewPtrDescribeMetadataRequest(),
 	} {
 		if ours.Key() == key {
 			return ours
@@ -146,7 +146,10 @@ func heap() uint64 {
 }
 
 // filler gives every field of a message a random value of its type.
-type filler struct{ *rand.Rand }
+type filler struct {
+	*rand.Rand
+	more []string // texts beside the usual ones
+}
 
 func (g *filler) fill(v reflect.Value) {
 	switch v.Kind() {
@@ -199,6 +202,7 @@ func (g *filler) text() string {
 		"", "t", "t", "u", "User:alice", "User:*", "*", "1", "-1", "PLAIN", "SCRAM-SHA-256", "consumer", "range", "retention.ms", "listeners", "max.connections",
 		"num.network.threads", "PLAINTEXT://127.0.0.1:0", "10.0.0.0/8", "::1", "\x00", "ä", "99999999999999999999", "metadata.version", "ip", "client-id", "user",
 	}
+	texts = append(texts, g.more...)
 	i := g.IntN(len(texts) + 1)
 	if i == len(texts) {
 		return fmt.Sprintf("n%d", g.IntN(1000))

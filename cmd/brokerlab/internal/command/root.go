@@ -91,7 +91,7 @@ func finish(c *cobra.Command, env Env) *cobra.Command {
 
 // commands lists the subcommands: those that only talk to brokers, and those of this system.
 func commands() []func(Env) *cobra.Command {
-	return append([]func(Env) *cobra.Command{newACLs, newClients, newConfigs, newConnections, newFeatures, newKafka, newLimits, newVersion}, systemCommands()...)
+	return append([]func(Env) *cobra.Command{newACLs, newClients, newCluster, newConfigs, newConnections, newFeatures, newKafka, newLimits, newVersion}, systemCommands()...)
 }
 
 // scripts maps the name of one of Kafka's scripts to the command that a link of that name is.
