@@ -61,7 +61,7 @@ func pidsIn(folder string) (pids []int) {
 // process of it, no link in the host's namespace and no BPF program.
 func TestLabsLeaveNothingWhateverIsKilled(t *testing.T) {
 	rounds := number(t, "SOAK_LABS", 50)
-	release, err := stage.TakeTurn(nil)
+	release, err := stage.TakeTurn(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func Prepare(ctx context.Context, waiting func()) (release func() error, err err
 	if netlab.Privileges() != nil {
 		return func() error { return nil }, nil //nolint:nilerr // each spec tells why it is skipped
 	}
-	giveUp, err := TakeTurn(waiting)
+	giveUp, err := TakeTurn(ctx, waiting)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func Prepare(ctx context.Context, waiting func()) (release func() error, err err
 
 // TakeTurn waits until no other process of this user runs scenarios, and returns what gives the turn up: suites that run
 // at the same time, as `go test ./...` has it, would measure each other. waiting (unless nil) is called once if there is somebody.
-func TakeTurn(waiting func()) (release func() error, err error) {
+func TakeTurn(ctx context.Context, waiting func()) (release func() error, err error) {
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("brokerlab-stage-%d.lock", os.Getuid()))
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -55,6 +55,10 @@ func TakeTurn(waiting func()) (release func() error, err error) {
 			waiting()
 			waiting = nil
 		}
-		<-tick.C
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("wait for another run: %w", context.Cause(ctx)), f.Close())
+		}
 	}
 }
