@@ -34,7 +34,7 @@ func examples() map[string][]string {
 			"CIDR-based ACL host patterns require metadata version 4.4-IV1 or higher.", "metadata.version was upgraded to 33.", "hello\n",
 		},
 		"in-front-of-kafka.yaml": {
-			"through a face\n", "without kafka2\n", "broker 2 at broker2:9095", "broker3:9095-", "live",
+			"through a face\n", "without kafka2\n", "broker 2 at broker2:9095", "broker 3 at broker3:9095", "live",
 		},
 		"three-brokers.yaml": {
 			"hello\n", "live", "Node broker2 of lab three-brokers: killed", "(principal=User:bob, host=*, operation=READ, permissionType=ALLOW)", "broker2:9095",

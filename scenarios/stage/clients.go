@@ -106,10 +106,11 @@ func (s *Stage) Scram(ctx context.Context, user, mechanism string) {
 	Expect(answers.Error()).NotTo(HaveOccurred())
 }
 
-// CreateTopic makes a topic.
+// CreateTopic makes a topic, with as many replicas as the broker gives one by itself.
 func (s *Stage) CreateTopic(ctx context.Context, name string, partitions int32) {
 	GinkgoHelper()
-	answer, err := s.kadm.CreateTopic(ctx, partitions, 1, nil, name)
+	const asUsual = -1
+	answer, err := s.kadm.CreateTopic(ctx, partitions, asUsual, nil, name)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(answer.Err).NotTo(HaveOccurred())
 	s.settleTopic(ctx, name, partitions)
