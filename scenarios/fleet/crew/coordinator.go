@@ -22,6 +22,7 @@ type Coordinator struct {
 	*meeting
 
 	run  string          // its member id
+	turn []int32         // the partitions in the order in which they get shares: one of each worker, then another of each
 	life context.Context //nolint:containedctx // of what reads and looks in the background
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -34,6 +35,7 @@ type Coordinator struct {
 
 // given is a share from the coordinator's side.
 type given struct {
+	number    int // from 1 on
 	partition int32
 	holder    string // member id; "" until somebody has taken it
 	worker    string // the holder's name
@@ -106,10 +108,26 @@ func (c *Coordinator) muster(ctx context.Context, workers int, say func(string) 
 	if g.State != "Stable" {
 		return errors.New("the group of workers is not settled: " + g.State)
 	}
+	var has [][]int32
 	for i := range g.Members {
 		c.names[g.Members[i].MemberID] = g.Members[i].ClientID
+		has = append(has, partitionsOf(&g.Members[i], c.Topic))
 	}
+	c.turn = inTurn(has)
 	return nil
+}
+
+// inTurn puts what several have in an order in which each comes once before any comes twice.
+func inTurn(has [][]int32) (all []int32) {
+	for n, more := 0, true; more; n++ {
+		more = false
+		for _, partitions := range has {
+			if n < len(partitions) {
+				all, more = append(all, partitions[n]), true
+			}
+		}
+	}
+	return all
 }
 
 // Workers are the names of those that were there when the run began, sorted.
@@ -125,23 +143,20 @@ func (c *Coordinator) Workers() []string {
 }
 
 // Shares is how many shares there can be: the partitions of the topic.
-func (c *Coordinator) Shares(ctx context.Context) (int, error) {
-	known, err := c.adm.ListTopics(ctx, c.Topic)
-	if err == nil {
-		err = known.Error()
-	}
-	return len(known[c.Topic].Partitions), err
-}
+func (c *Coordinator) Shares() int { return len(c.turn) }
 
 // offerAgain is how long an offer waits for somebody who takes it: the group may have been about to assign the partition anew.
 const offerAgain = 2 * time.Second
 
-// Give gives n shares out, one to each of the first n partitions, and returns when all are taken, or the error that ctx ended before.
-// The workers behind it are in the order of shares; a worker may have several. holders are their names.
+// Give gives n shares out, each to a partition, and returns when all are taken, or the error that ctx ended before. The workers behind
+// it are in the order of shares; a worker may have several, about as many as each other. holders are their names.
 func (c *Coordinator) Give(ctx context.Context, n int) (shares *fleet.Workers, holders []string, err error) {
+	if n > len(c.turn) {
+		return nil, nil, fmt.Errorf("%d shares: topic %s has %d partitions", n, c.Topic, len(c.turn))
+	}
 	c.mu.Lock()
-	for p := range n {
-		c.shares = append(c.shares, &given{partition: int32(p), out: newConduit(), over: make(chan struct{})})
+	for i, p := range c.turn[:n] {
+		c.shares = append(c.shares, &given{number: i + 1, partition: p, out: newConduit(), over: make(chan struct{})})
 	}
 	c.mu.Unlock()
 	if err := c.offer(ctx); err != nil {
@@ -151,7 +166,7 @@ func (c *Coordinator) Give(ctx context.Context, n int) (shares *fleet.Workers, h
 	for _, s := range c.shares {
 		in := &pieces{meeting: c.meeting, ctx: c.life, topic: c.Topic, partition: s.partition, from: c.record(data, s)}
 		pipes = append(pipes, fleet.Pipe{
-			Name: fmt.Sprintf("share %d of %d (worker %s)", s.partition+1, n, s.worker),
+			Name: fmt.Sprintf("share %d of %d (worker %s)", s.number, n, s.worker),
 			In:   &commands{in}, Out: s.out, Wait: s.wait,
 		})
 		holders = append(holders, s.worker)
@@ -164,7 +179,7 @@ func (s *given) wait(ctx context.Context) error {
 	case <-s.over:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("worker %s does not end its share %d: %w", s.worker, s.partition+1, ctx.Err())
+		return fmt.Errorf("worker %s does not end its share %d: %w", s.worker, s.number, ctx.Err())
 	}
 }
 
@@ -196,7 +211,7 @@ func (c *Coordinator) offer(ctx context.Context) error {
 				r := c.record(offered, s)
 				r.value = []byte(c.Name)
 				open = append(open, r.write(c.Topic, s.partition))
-				names = append(names, strconv.Itoa(int(s.partition)+1))
+				names = append(names, strconv.Itoa(s.number))
 			}
 		}
 		c.mu.Unlock()
@@ -253,10 +268,11 @@ func (c *Coordinator) listen() {
 func (c *Coordinator) hear(r *record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if int(r.share) >= len(c.shares) {
+	i := slices.IndexFunc(c.shares, func(s *given) bool { return s.partition == r.share })
+	if i < 0 {
 		return
 	}
-	s := c.shares[r.share]
+	s := c.shares[i]
 	switch {
 	case r.kind == taken && s.holder == "":
 		s.holder, s.worker = r.from, string(r.value)

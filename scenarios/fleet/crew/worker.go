@@ -133,9 +133,9 @@ func (w *worker) offer(ctx context.Context, r *record) {
 	w.shares[key] = s
 	take := record{kind: taken, run: r.run, share: r.share, of: r.of, from: as, value: []byte(w.Name)}
 	if err := w.send(ctx, take.write(w.reports(), 0)); err != nil {
-		w.say("share %d: %v", r.share, err)
+		w.say("the share of partition %d: %v", r.share, err)
 	}
-	w.say("share %d of %d is taken from %s (%.60q)", r.share+1, r.of, coordinator, r.value)
+	w.say("the share of partition %d, one of %d, is taken from %s (%.60q)", r.share, r.of, coordinator, r.value)
 	out := &pieces{meeting: w.meeting, topic: w.reports(), from: record{kind: data, run: r.run, share: r.share, of: r.of, from: as}}
 	go func() {
 		defer close(s.ended)
@@ -176,11 +176,11 @@ func (w *worker) drop(key held, why string) {
 	delete(w.shares, key)
 	if why == "" {
 		s.in.finish(io.EOF)
-		w.say("share %d has ended", key.share+1)
+		w.say("the share of partition %d has ended", key.share)
 	} else {
 		s.in.finish(fmt.Errorf("%w: %s", errDropped, why))
 		s.stop()
-		w.say("share %d is dropped: %s", key.share+1, why)
+		w.say("the share of partition %d is dropped: %s", key.share, why)
 	}
 }
 

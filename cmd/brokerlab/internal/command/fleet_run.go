@@ -219,11 +219,7 @@ func (o *fleetRunOptions) drive(ctx context.Context, options crew.Options, plan 
 		return nil, err
 	}
 	defer c.Close() //nolint:contextcheck // it bounds itself
-	n, err := c.Shares(waiting)
-	if err != nil {
-		return nil, err
-	}
-	n = min(n, o.connections)
+	n := min(c.Shares(), o.connections)
 	workers, holders, err := c.Give(waiting, n)
 	if err != nil {
 		return nil, err
