@@ -220,7 +220,8 @@ func TestAWorkerThatIsKilledTakesItsShareAlongAndIsNamed(t *testing.T) {
 		t.Errorf("Workers() = %v, want the late one in place of the killed one", names)
 	}
 	workers, holders = give(t, c, 4)
-	if slices.Sort(holders); !slices.Equal(holders, c.Workers()) {
+	slices.Sort(holders)
+	if !slices.Equal(holders, c.Workers()) {
 		t.Errorf("the four shares of the next run are held by %v, want one by each, the late one too", holders)
 	}
 	if err := workers.Close(); err != nil {
