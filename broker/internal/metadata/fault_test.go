@@ -198,8 +198,8 @@ func TestWritersAtSeveralBrokersAgree(t *testing.T) {
 	breaking, stop := context.WithCancel(t.Context())
 	var breaks sync.WaitGroup
 	breaks.Go(func() {
-		for breaking.Err() == nil {
-			pause(breaking, 60*time.Millisecond)
+		for span := 60 * time.Millisecond; breaking.Err() == nil; span += span / 2 { // on a slow machine even one request takes long
+			pause(breaking, span)
 			way.cut(true)
 			pause(breaking, 20*time.Millisecond)
 			way.heal()
