@@ -22,6 +22,7 @@ import (
 // be larger than largestBody.
 const (
 	keyProduce  = 0
+	lentFrom    = 64 << 10 // answers from this size on are written into memory that is used again
 	largeBody   = 1 << 20
 	largestBody = 16 << 20
 )
@@ -115,6 +116,11 @@ func (q *call) answer(resp kmsg.Response) {
 		return
 	}
 	flexible := resp.IsFlexible() && q.header.Key != keyAPIVersions
+	if q.size >= lentFrom && !q.closing {
+		frame := wire.AppendResponse(q.server.frames.Get(q.size), q.header.CorrelationID, flexible, resp)
+		q.conn.ReplyFrom(frame, func() { q.server.frames.Put(frame) })
+		return
+	}
 	q.send(wire.AppendResponse(make([]byte, 0, max(q.size, 128)), q.header.CorrelationID, flexible, resp))
 }
 

@@ -103,6 +103,7 @@ type Server struct {
 	closedFor closers // for whom connections were closed on request
 
 	fetches atomic.Int64 // that the data plane is to answer
+	frames  wire.Buffers // of large answers
 
 	subscriptions subscriptions
 	members       members

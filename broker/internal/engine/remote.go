@@ -17,6 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl"
+
+	"github.com/brokerlab/brokerlab/broker/internal/wire"
 )
 
 // Remote is a data plane somewhere else: any cluster that speaks Kafka's protocol. The engine is the face of its node
@@ -84,8 +86,8 @@ type remotePlane struct {
 	why      atomic.Pointer[string]
 	waiting  atomic.Int64 // bytes of requests without an answer
 	dialling chan struct{}
-	frames   buffers
-	bodies   buffers
+	frames   wire.Buffers
+	bodies   wire.Buffers
 
 	ctx    context.Context
 	cancel context.CancelFunc

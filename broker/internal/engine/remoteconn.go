@@ -8,14 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/bits"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sys/unix"
+
+	"github.com/brokerlab/brokerlab/broker/internal/wire"
 )
 
 const (
@@ -176,7 +176,7 @@ func (c *remoteConn) ask(req kmsg.Request) (kmsg.Response, error) {
 
 // receive reads one answer without its length prefix, into memory of from where that is given. Of a length that is
 // claimed only so much is believed as was asked for.
-func (c *remoteConn) receive(from *buffers, asked int) ([]byte, error) {
+func (c *remoteConn) receive(from *wire.Buffers, asked int) ([]byte, error) {
 	var prefix [4]byte
 	if _, err := io.ReadFull(c.read, prefix[:]); err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func (c *remoteConn) receive(from *buffers, asked int) ([]byte, error) {
 	first := int(min(size, int64(asked)+believed))
 	var body []byte
 	if from != nil {
-		body = from.get(first)[:first]
+		body = from.Get(first)[:first]
 	} else {
 		body = make([]byte, first)
 	}
@@ -205,36 +205,4 @@ func (c *remoteConn) receive(from *buffers, asked int) ([]byte, error) {
 		copy(grown, body)
 		body = grown
 	}
-}
-
-// buffers keeps byte slices for reuse, by size in powers of two from 4 KB up. The zero value is empty; safe for
-// concurrent use.
-type buffers struct {
-	pools [buffersLargest - buffersSmallest + 1]sync.Pool
-}
-
-const (
-	buffersSmallest = 12 // 4 KB
-	buffersLargest  = 24 // 16 MB; larger ones are not kept
-)
-
-// get returns an empty slice with room for n bytes.
-func (b *buffers) get(n int) []byte {
-	class := max(bits.Len(uint(max(n, 1)-1)), buffersSmallest)
-	if class > buffersLargest {
-		return make([]byte, 0, n)
-	}
-	if kept, ok := b.pools[class-buffersSmallest].Get().(*[]byte); ok {
-		return (*kept)[:0]
-	}
-	return make([]byte, 0, 1<<class)
-}
-
-// put takes back what get gave, or what has grown out of it. Nobody may use it any more.
-func (b *buffers) put(s []byte) {
-	class := bits.Len(uint(cap(s))) - 1 // what it has room for
-	if class < buffersSmallest || class > buffersLargest {
-		return
-	}
-	b.pools[class-buffersSmallest].Put(&s)
 }

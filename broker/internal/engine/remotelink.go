@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/internal/wire"
 )
 
 // tcpLink is a connection to a data plane somewhere else, made with its first request. Each request has a goroutine for
@@ -58,12 +60,12 @@ func (l *tcpLink) send(from lessee, req kmsg.Request, answer func(kmsg.Response,
 	l.mu.Unlock()
 
 	// Copied before send returns: what req points to belongs to the client's connection, which may end at any time.
-	f := &flight{frame: p.frames.get(sizeOf(req)), req: req, patience: patience(req), passing: from.passing && req.Key() == keyFetch}
+	f := &flight{frame: p.frames.Get(sizeOf(req)), req: req, patience: patience(req), passing: from.passing && req.Key() == keyFetch}
 	f.frame = appendRequest(f.frame, 0, from.clientID, req)
 	f.size = int64(len(f.frame))
 	if p.waiting.Add(f.size) > maxWaiting {
 		p.waiting.Add(-f.size)
-		p.frames.put(f.frame)
+		p.frames.Put(f.frame)
 		go l.deliver(nil, fmt.Errorf("%w: %d MB of requests wait for it", ErrUnavailable, maxWaiting>>20))
 		return
 	}
@@ -96,9 +98,9 @@ func sizeOf(req kmsg.Request) int {
 func (l *tcpLink) fly(f *flight) {
 	p := l.plane
 	corr, err := l.transmit(f)
-	p.frames.put(f.frame)
+	p.frames.Put(f.frame)
 	var body []byte
-	pool := (*buffers)(nil)
+	pool := (*wire.Buffers)(nil)
 	if f.passing {
 		pool = &p.bodies
 	}
@@ -120,7 +122,7 @@ func (l *tcpLink) fly(f *flight) {
 	}
 	l.deliver(resp, nil)
 	if pool != nil {
-		pool.put(body)
+		pool.Put(body)
 	}
 }
 

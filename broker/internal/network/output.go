@@ -28,6 +28,8 @@ type output struct {
 	// held is the size of the answer, whose memory stays until all has left; it
 	// is counted in Server.unsent.
 	held int64
+	// gone takes back memory that was lent for the answer; nil: it was given.
+	gone func()
 	// answering: an answer is on its way; when all has left the connection goes
 	// on reading, or ends for the reason then.
 	answering bool
@@ -36,11 +38,14 @@ type output struct {
 
 // send starts an answer, and reports whether all of it has left. c.mu is held,
 // and the connection is not closed.
-func (c *Conn) send(frame []byte, then Reason) (done bool, err error) {
+func (c *Conn) send(frame []byte, gone func(), then Reason) (done bool, err error) {
 	held := int64(len(frame))
 	if c.out == nil && c.session == nil && len(frame) <= sendAtOnce {
 		n, writeErr := c.writeSocket(frame)
 		if writeErr != nil || n == len(frame) {
+			if writeErr == nil && gone != nil {
+				gone()
+			}
 			return writeErr == nil, writeErr
 		}
 		frame = frame[n:]
@@ -52,7 +57,7 @@ func (c *Conn) send(frame []byte, then Reason) (done bool, err error) {
 			c.out = &output{}
 		}
 	}
-	c.out.rest, c.out.answering, c.out.then = frame, true, then
+	c.out.rest, c.out.gone, c.out.answering, c.out.then = frame, gone, true, then
 	c.out.held += held
 	c.loop.server.unsent.Add(held)
 	return c.pump()
@@ -81,9 +86,7 @@ func (c *Conn) pump() (done bool, err error) {
 			c.loop.server.buffers.put(o.cipher)
 			o.cipher, o.sent = nil, 0
 		case len(o.rest) == 0:
-			c.loop.server.unsent.Add(-o.held)
-			*o = output{}
-			c.out = nil
+			c.finish()
 		case c.session != nil:
 			part := o.rest[:min(len(o.rest), encryptAtOnce)]
 			if _, err := c.session.tls.Write(part); err != nil {
@@ -103,6 +106,17 @@ func (c *Conn) pump() (done bool, err error) {
 		}
 	}
 	return true, nil
+}
+
+// finish forgets an output of which all has left. c.mu is held.
+func (c *Conn) finish() {
+	o := c.out
+	c.loop.server.unsent.Add(-o.held)
+	if o.gone != nil {
+		o.gone()
+	}
+	*o = output{}
+	c.out = nil
 }
 
 // writeSocket writes until the kernel takes no more. A full socket is no error.
