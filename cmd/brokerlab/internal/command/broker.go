@@ -55,7 +55,7 @@ func runBroker(ctx context.Context, env Env, o brokerOptions) error {
 		return &ExitError{Code: 2, Err: listed("configuration cannot be used", err)}
 	}
 	log := processLog(env, o.level, o.json)
-	options := []broker.Option{broker.WithLog(log)}
+	options := []broker.Option{broker.WithLog(log), broker.WithStart(ctx)}
 	if cfg.KernelAccounting != "" && cfg.KernelAccounting != "off" {
 		options = append(options, broker.WithKernelFrom(func() (broker.KernelSource, error) { //nolint:contextcheck // the source lives as long as the broker, not as a call
 			return kernelsource.Open(cfg.KernelAccounting, kernelsource.Options{Log: log})
