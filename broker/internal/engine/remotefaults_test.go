@@ -433,3 +433,37 @@ func TestVersionsFollowTheEngine(t *testing.T) {
 		t.Error("Versions() lacks ConsumerGroupHeartbeat after the upgrade")
 	}
 }
+
+// The others go on naming a node that has died, for a while.
+func TestANodeThatOthersStillNameIsGoneAllTheSame(t *testing.T) {
+	h := hostEngine(t, 2)
+	ours := h.listeners[2].Addr().String()
+	var dead atomic.Bool
+	var mu sync.Mutex
+	var conns []net.Conn
+	face := openFace(t, 2, Remote{Seeds: []string{h.Addr()}, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dead.Load() && address == ours {
+			return nil, errors.New("connection refused")
+		}
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err == nil && address == ours {
+			mu.Lock()
+			conns = append(conns, conn)
+			mu.Unlock()
+		}
+		return conn, err
+	}})
+	dead.Store(true)
+	mu.Lock()
+	for _, c := range conns {
+		_ = c.Close()
+	}
+	mu.Unlock()
+	eventually(t, "the face knows", func() bool {
+		err := face.Available()
+		return err != nil && strings.Contains(err.Error(), "connection refused")
+	})
+	dead.Store(false)
+	eventually(t, "the face is back", func() bool { return face.Available() == nil })
+	ask[*kmsg.MetadataResponse](t, face, metadataRequest())
+}
