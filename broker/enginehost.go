@@ -59,9 +59,9 @@ func ServeEngine(ctx context.Context, cfg EngineConfig) (err error) {
 	served := make(chan error, 2)
 	serve := func(what string, o engine.HostOptions) (string, error) {
 		o.ClusterID, o.Advertised, o.Log, o.Refuse = cluster, cfg.Advertised, cfg.Log, api.ErrorResponse
-		h, err := engine.Listen(ctx, o)
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", what, err)
+		h, failed := engine.Listen(ctx, o)
+		if failed != nil {
+			return "", fmt.Errorf("%s: %w", what, failed)
 		}
 		hosts = append(hosts, h)
 		go func() { served <- h.Serve() }()
