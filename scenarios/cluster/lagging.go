@@ -28,7 +28,9 @@ var _ = Describe("A cluster", Label("cluster"), stage.Needs(stage.Faces), func()
 			Eventually(func() bool { return lags.HasRule(ctx, "deny carol READ Topic:"+topic) }).WithContext(ctx).WithTimeout(patience).WithPolling(time.Millisecond).Should(BeTrue())
 			slowest = max(slowest, time.Since(at))
 			s.Broker(2).Revoke(ctx, "deny carol READ Topic:"+topic)
-			Eventually(func() bool { return lags.HasRule(ctx, "deny carol READ Topic:"+topic) }).WithContext(ctx).WithTimeout(patience).WithPolling(time.Millisecond).Should(BeFalse())
+			for _, b := range s.All() { // a broker that has not read so far yet would take the next rule for one that is there
+				Eventually(func() bool { return b.HasRule(ctx, "deny carol READ Topic:"+topic) }).WithContext(ctx).WithTimeout(patience).WithPolling(time.Millisecond).Should(BeFalse())
+			}
 		}
 		report.Attach(report.Figure{Name: "slowest of 20 changes at another broker", Value: float64(slowest.Microseconds()) / 1000, Unit: "ms"})
 
