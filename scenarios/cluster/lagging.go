@@ -27,6 +27,7 @@ var _ = Describe("A cluster", Label("cluster"), stage.Needs(stage.Faces), func()
 			at := time.Now()
 			Eventually(func() bool { return lags.HasRule(ctx, "deny carol READ Topic:"+topic) }).WithContext(ctx).WithTimeout(patience).WithPolling(time.Millisecond).Should(BeTrue())
 			slowest = max(slowest, time.Since(at))
+			everywhere(ctx, s, "deny carol READ Topic:"+topic)
 			s.Broker(2).Revoke(ctx, "deny carol READ Topic:"+topic)
 			for _, b := range s.All() { // a broker that has not read so far yet would take the next rule for one that is there
 				Eventually(func() bool { return b.HasRule(ctx, "deny carol READ Topic:"+topic) }).WithContext(ctx).WithTimeout(patience).WithPolling(time.Millisecond).Should(BeFalse())
