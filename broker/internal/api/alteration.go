@@ -281,6 +281,9 @@ func (s *Server) acts(name string) bool {
 // change is one alteration of broker configs, alone at its time: checked, stored, put to work.
 func (a *alteration) change(r *changed) error {
 	s := a.call.server
+	if err := s.o.Metadata.CatchUp(s.ctx); err != nil {
+		return err
+	}
 	s.altering.Lock()
 	defer s.altering.Unlock()
 	s.catchUp()

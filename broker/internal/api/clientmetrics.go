@@ -40,8 +40,12 @@ func (a *alteration) alterSubscription(r *changed) {
 	s := a.call.server
 	s.altering.Lock()
 	defer s.altering.Unlock()
+	err := s.o.Metadata.CatchUp(s.ctx)
 	old := s.o.Metadata.Image().Configs(subscriptionResource(r.name))
-	after, err := subscribed(r, old, a.replace)
+	var after map[string]string
+	if err == nil {
+		after, err = subscribed(r, old, a.replace)
+	}
 	if err == nil && !a.validateOnly {
 		records := difference(subscriptionResource(r.name), old, after)
 		err = s.o.Metadata.Update(s.ctx, func(*metadata.Image) ([]metadata.Record, error) { return records, nil })

@@ -242,3 +242,36 @@ func TestLevelThatALiveBrokerLacksIsRefused(t *testing.T) {
 		t.Errorf("Append(metadata.version 33) once broker 2 is gone = %v", err)
 	}
 }
+
+// What is acknowledged at one broker is there when another decides, however soon it is asked.
+func TestDecisionsSeeWhatOthersWereToldIsDone(t *testing.T) {
+	t.Parallel()
+	c := shared(t, 1)
+	a, b := open(t, at(c, 1)), open(t, at(c, 2))
+	rule := rangeRule("10.0.0.0/8")
+	add := func(s *Store) error {
+		return s.Update(within(t), func(*Image) ([]Record, error) {
+			if s.ACLs().Has(rule) {
+				return nil, nil
+			}
+			return []Record{AddACL{Binding: rule}}, nil
+		})
+	}
+	if err := add(a); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 200 {
+		if err := a.Append(within(t), RemoveACL{Binding: rule}); err != nil {
+			t.Fatal(err)
+		}
+		if err := add(b); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.CatchUp(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		if !a.ACLs().Has(rule) {
+			t.Fatalf("round %d: a rule that was made after it had been taken away is nowhere", n)
+		}
+	}
+}

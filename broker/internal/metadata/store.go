@@ -77,6 +77,7 @@ type Store struct {
 	log         *topicLog
 	slog        *slog.Logger
 	image       atomic.Pointer[Image]
+	moved       moves
 	quotas      func(*Image)
 	changed     func(*Image)
 	acls        *acl.Index
@@ -310,10 +311,13 @@ func (s *Store) Append(ctx context.Context, records ...Record) error {
 // maxTries bounds how often Update asks again: each time, somebody else's change has won.
 const maxTries = 16
 
-// Update appends what admit makes of the image. When the image has changed meanwhile so that a rule refuses the change,
-// admit is asked again; when it admits the same although nothing has changed, the refusal is the answer. An error of
+// Update appends what admit makes of an image that is not behind ([Store.CatchUp]). When the image has changed meanwhile so that a rule
+// refuses the change, admit is asked again; when it admits the same although nothing has changed, the refusal is the answer. An error of
 // admit is returned as it is, and no records are no change.
 func (s *Store) Update(ctx context.Context, admit func(*Image) ([]Record, error)) error {
+	if err := s.CatchUp(ctx); err != nil {
+		return err
+	}
 	for try := 1; ; try++ {
 		image := s.Image()
 		records, err := admit(image)
@@ -529,6 +533,7 @@ func (s *Store) applyAll(records []*kgo.Record) (verdicts map[uint64]error, err 
 // publish makes an image the latest. It is an error when the broker cannot work with what it says.
 func (s *Store) publish(image *Image, quotasChanged bool) error {
 	s.image.Store(image)
+	s.moved.move()
 	if quotasChanged {
 		s.quotas(image)
 	}
