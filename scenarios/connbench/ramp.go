@@ -684,7 +684,7 @@ func (r *run) end(ctx context.Context) error {
 	if r.result.Verdict.Kind != EndInterrupted && r.result.Verdict.Kind != EndGone && err == nil {
 		r.result.After = r.settled(ctx, "closed, settling")
 	}
-	return errors.Join(err, r.workers.Close())
+	return errors.Join(err, r.workers.Close()) //nolint:contextcheck // closing waits by its own clock
 }
 
 // number prints n with a comma each three digits.

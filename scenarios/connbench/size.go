@@ -85,7 +85,7 @@ func MeasureSize(ctx context.Context, o *SizeOptions) (*Size, error) {
 		return nil, begun
 	}
 	err = s.measureAll(ctx)
-	if closed := s.workers.Close(); err == nil {
+	if closed := s.workers.Close(); err == nil { //nolint:contextcheck // closing waits by its own clock
 		err = closed
 	}
 	if err != nil {

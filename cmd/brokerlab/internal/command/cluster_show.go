@@ -41,7 +41,7 @@ func newClusterShow(env Env) *cobra.Command {
 	var o clusterOptions
 	c := &cobra.Command{
 		Use:   "show --bootstrap-server host:port",
-		Short: "Show the brokers of a cluster, how far each has read the metadata log, and whether they agree",
+		Short: "Show its brokers, how far each has read the metadata log, and whether they agree",
 		Long: `Show the brokers of a cluster: where clients reach each, and the levels of metadata.version that it works
 with. Every broker is asked how it is with the metadata log:
 

@@ -20,13 +20,19 @@ func styleHelp(c *cobra.Command) {
 		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
 	c.SetFlagErrorFunc(misused)
-	if args := c.Args; args != nil {
-		c.Args = func(c *cobra.Command, given []string) error {
-			if err := args(c, given); err != nil {
-				return misused(c, err)
-			}
-			return nil
+	args := c.Args
+	c.Args = func(c *cobra.Command, given []string) error {
+		var err error
+		if args != nil {
+			err = args(c, given)
 		}
+		if err == nil {
+			err = c.ValidateRequiredFlags() // cobra would look later, and end with 1
+		}
+		if err != nil {
+			return misused(c, err)
+		}
+		return nil
 	}
 	for _, sub := range c.Commands() {
 		styleHelp(sub)
@@ -58,10 +64,14 @@ func usageTemplate(c *cobra.Command) string {
 	return strings.ReplaceAll(t, ".InheritedFlags.FlagUsages", ".InheritedFlags.FlagUsagesWrapped 100")
 }
 
-// fold breaks the lines of each paragraph anew, none longer than width. Paragraphs are set apart by an empty line.
+// fold breaks the lines of each paragraph anew, none longer than width. Paragraphs are set apart by an empty line; one that is indented is a
+// table, and stays as it is.
 func fold(text string, width int) string {
 	paragraphs := strings.Split(strings.TrimSpace(text), "\n\n")
 	for i, p := range paragraphs {
+		if strings.HasPrefix(p, "  ") {
+			continue
+		}
 		var b strings.Builder
 		column := 0
 		for word := range strings.FieldsSeq(p) {

@@ -37,7 +37,7 @@ func TestRunThatMakesNoSenseExitsWithTwo(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"nosuch"}, `there is no suite "nosuch": use accounting, acl, configpush, hostile, limits, listing`},
+		{[]string{"nosuch"}, `there is no suite "nosuch": use accounting, acl, cluster, configpush, hostile, limits, listing`},
 		{[]string{"--label-filter", "(("}, "label filter"},
 		{[]string{"--label-filter", "nosuchlabel"}, "no promise matches"},
 		{[]string{"--scale", "0"}, "must be above 0"},
