@@ -75,7 +75,7 @@ func TestRunListsWhatItWouldSkipAgainstATarget(t *testing.T) {
 	if tried["listing"] != 0 || tried["limits"] < 15 || tried["acl"] < 20 {
 		t.Errorf("against Kafka %v are tried, want no list, and most of limits and rules", tried)
 	}
-	if got := run(t, "brokerlab", "run", "--list", "--target", "kafka", "listing"); strings.Count(got.out, "Skipped: Apache Kafka 4.4.0 has no list") != 1 {
+	if got := run(t, "brokerlab", "run", "--list", "--target", "kafka", "listing"); strings.Count(got.out, "Skipped: Apache Kafka 4.4.0 has no list of connections (KIP-1329)\n") != 1 {
 		t.Errorf("run --list --target kafka listing = %s, want the reason once", got.out)
 	}
 }
