@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sys/unix"
@@ -314,6 +315,31 @@ func TestASecondCoordinatorWaitsForTheFirst(t *testing.T) {
 	eventually(t, "the first's shares are dropped", func() bool { return one.said("is dropped: ") })
 	if err := again.Close(); err != nil {
 		t.Errorf("Close() = %v", err)
+	}
+}
+
+// A topic that was made anew, as after a restart of a cluster that keeps nothing, is one in which a worker that waited goes on to wait.
+func TestAWorkerComesBackToATopicThatWasMadeAnew(t *testing.T) {
+	t.Parallel()
+	at := cluster(t)
+	w := worker(t, at, "steady")
+	eventually(t, "it waits", func() bool { return w.said("waits at topic") })
+	cl, err := kgo.NewClient(kgo.SeedBrokers(at.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if _, err := kadm.NewClient(cl).DeleteTopics(t.Context(), topic, topic+"-reports"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it says so", func() bool { return w.said("it was made anew; coming back") })
+	workers, holders := give(t, gather(t, at, "after", 1), 2)
+	defer workers.Close()
+	if err := workers.Add(t.Context(), crew.Split(idle(at, 10), 2), nil); err != nil {
+		t.Fatal(err)
+	}
+	if stats, err := workers.Stats(); err != nil || up(stats) != 10 || holders[0] != "steady" {
+		t.Errorf("Stats() = %d up, %v, with %v, want all 10", up(stats), err, holders)
 	}
 }
 

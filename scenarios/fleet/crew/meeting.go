@@ -52,9 +52,10 @@ func (o *Options) say(format string, args ...any) {
 type meeting struct {
 	Options
 
-	cl     *kgo.Client
-	adm    *kadm.Client
-	member *kgo.Client
+	cl      *kgo.Client
+	adm     *kadm.Client
+	member  *kgo.Client
+	topicID kadm.TopicID
 
 	mu    sync.Mutex // guards owned
 	owned map[int32]bool
@@ -117,8 +118,26 @@ func (m *meeting) makeTopics(ctx context.Context) error {
 		if err == nil {
 			err = known.Error()
 		}
+		m.topicID = known[m.Topic].ID
 		return err
 	})
+}
+
+// errRemade is a topic that is another one of the same name: nothing is heard in it, nor is there a group's partition of the old.
+var errRemade = errors.New("it was made anew")
+
+// stands tells whether the topic is still there, and is the one that it was.
+func (m *meeting) stands(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, session)
+	defer cancel()
+	known, err := m.adm.ListTopics(ctx, m.Topic)
+	switch {
+	case err != nil:
+		return err
+	case errors.Is(known[m.Topic].Err, kerr.UnknownTopicOrPartition), known[m.Topic].Err == nil && known[m.Topic].ID != m.topicID:
+		return errRemade
+	}
+	return known[m.Topic].Err
 }
 
 // await tries until try has no error, or ctx ends.

@@ -1,6 +1,7 @@
 package crew
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,20 +16,38 @@ import (
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
 )
 
-// Work takes shares at the topic and holds their clients, run after run, until ctx ends, which is no error. resolve makes a source from
-// its description.
+// Work takes shares at the topic and holds their clients, run after run, until ctx ends, which is no error. It is one that the topic cannot
+// be reached at first; later Work says so, and comes back to it. resolve makes a source from its description.
 //
 // The clients of a share end when its coordinator says so or leaves its group, and when this worker has been out of touch with the
 // cluster for so long that it counts as lost.
 func Work(ctx context.Context, o Options, resolve func(fleet.SourceSpec) (fleet.Source, error)) error {
-	m, err := meet(ctx, o, o.workers(), o.Topic)
-	if err != nil {
-		return fmt.Errorf("come to topic %s: %w", o.Topic, err)
+	for came := false; ; came = true {
+		m, err := meet(ctx, o, o.workers(), o.Topic)
+		switch {
+		case err == nil:
+			err = attend(ctx, m, resolve)
+		case !came:
+			return fmt.Errorf("come to topic %s: %w", o.Topic, err)
+		}
+		if ctx.Err() != nil {
+			o.say("%s ends", o.Name)
+			return nil //nolint:nilerr // it was told to end
+		}
+		o.say("topic %s: %v; coming back to it", o.Topic, err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(look):
+		}
 	}
+}
+
+// attend works at the topic until ctx ends, or until there is nothing to be heard there any more: the error says why.
+func attend(ctx context.Context, m *meeting, resolve func(fleet.SourceSpec) (fleet.Source, error)) (why error) {
 	defer m.close() //nolint:contextcheck // it bounds itself
-	w := &worker{meeting: m, resolve: resolve, shares: map[held]*share{}, strangers: strangers{say: func(s string) { o.say("%s", s) }}}
-	defer w.dropAll("the worker ends")
-	o.say("%s waits at topic %s", o.Name, o.Topic)
+	w := &worker{meeting: m, resolve: resolve, shares: map[held]*share{}, strangers: strangers{say: func(s string) { m.say("%s", s) }}}
+	defer func() { w.dropAll(cmp.Or(why, errEnds).Error()) }()
+	m.say("%s waits at topic %s", m.Name, m.Topic)
 	w.touched = time.Now()
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
@@ -38,18 +57,23 @@ func Work(ctx context.Context, o Options, resolve func(fleet.SourceSpec) (fleet.
 		cancel()
 		fetches.EachError(func(topic string, p int32, err error) {
 			if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-				o.say("topic %s, partition %d: %v", topic, p, err)
+				m.say("topic %s, partition %d: %v", topic, p, err)
 			}
 		})
 		fetches.EachRecord(func(k *kgo.Record) { w.hear(ctx, k) })
 		select {
 		case <-tick.C:
-			w.lookAround(ctx)
+			if err := w.lookAround(ctx); err != nil {
+				return err
+			}
 		default:
 		}
 	}
 	return nil
 }
+
+// errEnds is why shares are dropped in the end.
+var errEnds = errors.New("the worker ends")
 
 // held names a share: of which run, in which partition.
 type held struct {
@@ -193,18 +217,20 @@ func (w *worker) dropAll(why string) {
 	all.Wait()
 }
 
-// lookAround drops shares whose coordinator has gone, and those that others must count as lost.
-func (w *worker) lookAround(ctx context.Context) {
-	if len(w.shares) == 0 {
-		w.touched = time.Now()
-		return
+// lookAround drops shares whose coordinator has gone, and those that others must count as lost. An error is the end of this meeting.
+func (w *worker) lookAround(ctx context.Context) error {
+	var g kadm.DescribedGroup
+	err := w.stands(ctx)
+	if err == nil && len(w.shares) > 0 {
+		g, err = w.group(ctx, w.coordinators())
 	}
-	g, err := w.group(ctx, w.coordinators())
-	if err != nil {
-		if time.Since(w.touched) > session+rebalance {
-			w.dropAll("the cluster of the topic cannot be reached: " + err.Error())
-		}
-		return
+	switch {
+	case errors.Is(err, errRemade):
+		return err
+	case err != nil && time.Since(w.touched) > session+rebalance:
+		return fmt.Errorf("its cluster cannot be reached: %w", err)
+	case err != nil:
+		return nil //nolint:nilerr // for a while that happens
 	}
 	w.touched = time.Now()
 	as := w.id()
@@ -216,6 +242,7 @@ func (w *worker) lookAround(ctx context.Context) {
 			w.drop(key, "the group has missed this worker meanwhile")
 		}
 	}
+	return nil
 }
 
 // pieces writes a stream as records.

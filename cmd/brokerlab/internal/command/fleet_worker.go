@@ -42,7 +42,8 @@ the cluster that the clients connect to.
 The clients of a share end with its run, when the run's coordinator has gone, and when this process could not reach the
 topic for half a minute. A line tells of each share that comes and goes.
 
-Exit status: 0 interrupted; 1 the topic cannot be reached.`,
+Exit status: 0 interrupted; 1 the topic cannot be reached at first; later the worker
+says so and comes back to it.`,
 		Example: `  brokerlab fleet worker --bootstrap-server localhost:9092 --topic fleet
   brokerlab fleet worker --bootstrap-server kafka:9093 --command-config worker.properties \
       --topic fleet --name rack7`,
