@@ -27,7 +27,7 @@ const (
 	allowedGrowth = 48 * mebibyte
 	// perByte is how many bytes of memory a byte that was sent may cost while it is looked at.
 	perByte  = 40
-	patience = 20 * time.Second
+	patience = time.Minute
 )
 
 // attack is one row of the table: what many connections do at once, and what becomes of them.
