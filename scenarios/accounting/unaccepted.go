@@ -1,6 +1,7 @@
 package accounting
 
 import (
+	"runtime"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -56,7 +57,7 @@ var _ = Describe("The kernel's count", Label("accounting"), func() {
 		}()
 		Eventually(func() int { return f.Stats().Begun }).WithContext(ctx).WithTimeout(20 * time.Second).Should(Equal(100))
 		Eventually(func() int64 { return s.Listener(ctx, "PLAINTEXT").Queue }).WithContext(ctx).WithTimeout(20*time.Second).
-			Should(BeEquivalentTo(21), "the queue holds one more than its limit")
+			Should(And(BeNumerically(">", 20), BeNumerically("<=", 21+runtime.NumCPU())), "the queue holds one more than its limit, and what processors add at once")
 		Eventually(func() int64 { return s.Listener(ctx, "PLAINTEXT").Drops }).WithContext(ctx).WithTimeout(20 * time.Second).
 			Should(BeNumerically(">", 0))
 		thaw()

@@ -34,9 +34,10 @@ type leader struct {
 const (
 	produceTimeout = 10 * time.Second // for the far end, to have what it writes on all replicas
 	overhead       = 5 * time.Second  // for the way there and back
+	inProcess      = time.Minute      // the same where there is no way, but perhaps a process that was stopped or a busy machine
 )
 
-func newKafka(opts ...kgo.Opt) (*kafka, error) {
+func newKafka(overhead time.Duration, opts ...kgo.Opt) (*kafka, error) {
 	versions := kversion.Stable()
 	versions.SetMaxKeyVersion(kmsg.Produce.Int16(), 12) // later ones name topics by id
 	versions.SetMaxKeyVersion(kmsg.Fetch.Int16(), 12)
@@ -272,6 +273,11 @@ func (k *kafka) deleteBefore(ctx context.Context, topic string, offset int64) er
 		return fmt.Errorf("shorten topic %s: %w", topic, err)
 	}
 	return nil
+}
+
+// unanswered tells whether nothing is known of what a request has led to: no refusal came, nor a verdict of the log itself.
+func unanswered(err error) bool {
+	return !errors.As(err, new(final)) && !errors.As(err, new(*kerr.Error))
 }
 
 // final is an error that no other try will cure.

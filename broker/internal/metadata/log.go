@@ -66,7 +66,7 @@ func openPrivate(dir string, log *slog.Logger) (*topicLog, error) {
 			return nil, errors.Join(fmt.Errorf("create topic %s: %w", topic, err), l.close())
 		}
 	}
-	l.kafka, err = newKafka(kgo.SeedBrokers(l.cluster.ListenAddrs()...), kgo.Dialer(pipe.DialContext))
+	l.kafka, err = newKafka(inProcess, kgo.SeedBrokers(l.cluster.ListenAddrs()...), kgo.Dialer(pipe.DialContext))
 	if err != nil {
 		return nil, errors.Join(err, l.close())
 	}

@@ -26,7 +26,7 @@ type Remote struct {
 }
 
 func (r *Remote) connect() (*kafka, error) {
-	return newKafka(append([]kgo.Opt{kgo.SeedBrokers(r.Servers...)}, r.Client...)...)
+	return newKafka(overhead, append([]kgo.Opt{kgo.SeedBrokers(r.Servers...)}, r.Client...)...)
 }
 
 // openRemote connects to a log that several brokers share, and makes its topics if nobody has yet. It tries until ctx ends.

@@ -356,8 +356,8 @@ func (s *Store) appendLoop() {
 	}
 }
 
-// write writes a group to the log. A private log says at once what became of it. One that several brokers share may be out
-// of reach for a while: then the group is written again, without the changes that nobody waits for any more, until it is
+// write writes a group to the log. A private log says what became of it, unless this process was stopped meanwhile. One that several
+// brokers share may be out of reach for a while: then the group is written again, without the changes that nobody waits for any more, until it is
 // there. That it may have been there all the time does no harm: repeated entries are known.
 func (s *Store) write(group []*change) {
 	for len(group) > 0 {
@@ -373,7 +373,7 @@ func (s *Store) write(group []*change) {
 			s.link.heard(writing)
 			return
 		}
-		if s.log.remote == nil || !temporary(err) {
+		if !temporary(err) || s.log.remote == nil && !unanswered(err) {
 			for _, c := range group {
 				s.settle(c.sequence, err)
 			}
@@ -468,7 +468,7 @@ func (s *Store) missed(why error) error {
 	switch {
 	case errors.Is(why, kerr.OffsetOutOfRange):
 		return s.lost()
-	case s.log.remote == nil || errors.As(why, new(final)):
+	case errors.As(why, new(final)), s.log.remote == nil && !unanswered(why):
 		return why
 	}
 	s.link.missed(reading, why)

@@ -3,6 +3,8 @@ package metadata
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -286,5 +289,20 @@ func BenchmarkAppend(b *testing.B) {
 		if err := s.Append(b.Context(), alice()); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// A process that was stopped for long has had no answer of its own log in time: it asks again, and does not end for that.
+func TestPrivateLogThatDidNotAnswerInTimeIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{NodeID: 1})
+	if err := s.missed(fmt.Errorf("read topic: %w", os.ErrDeadlineExceeded)); err != nil {
+		t.Errorf("after no answer in time: %v, want to go on", err)
+	}
+	if err := s.missed(fmt.Errorf("read topic: %w", kerr.KafkaStorageError)); err == nil {
+		t.Error("after a disk that failed: nil, want an end")
+	}
+	if err := s.Append(within(t), alice()); err != nil {
+		t.Error(err)
 	}
 }
