@@ -35,9 +35,9 @@ demo: deps build ## run the quickstart lab and its suites, print a summary and w
 # The fuzz targets of what strangers send come with every test; all of them are make fuzz, and their seeds are unit tests.
 STRANGERS := ^\./broker(/protocol|/internal/(wire|sasl|network))? Fuzz
 
-# Scenarios and peers run side by side: those take turns and so leave a core idle, and these mostly wait, and stand back (nice).
+# Scenarios are alone on the machine, since they compare what is seen within a time; the black-box tests wait for minutes, and run side by side.
 test: ## everything that CI runs, and how long each part of it took
-	@FUZZTIME="$${FUZZTIME:-2s}" FUZZ="$${FUZZ:-$(STRANGERS)}" scripts/test.sh deps lint fresh cross kafka unit root fuzz scenarios+peers e2e
+	@FUZZTIME="$${FUZZTIME:-2s}" FUZZ="$${FUZZ:-$(STRANGERS)}" scripts/test.sh deps lint fresh cross kafka unit root fuzz scenarios peers+e2e
 
 quick: build ## the two-minute subset: vet and short unit tests
 	$(GO) vet ./...
@@ -66,7 +66,7 @@ scenarios: build ## the scenario suites, each against real brokers in a lab of n
 	@scripts/as-root.sh "scenarios" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 20m $$(scripts/packages.sh scenarios)
 
 peers: build ## the same cases on Apache Kafka, compared, and clients of ten kinds against the broker (root)
-	@nice -n 10 scripts/as-root.sh "peers" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 25m ./e2e/clients ./e2e/fidelity
+	@scripts/as-root.sh "peers" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 25m ./e2e/clients ./e2e/fidelity
 
 e2e: build ## black-box tests of the binary, the guides and the examples, with kcat (root)
 	@scripts/as-root.sh "e2e" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 25m ./e2e ./e2e/internal/...

@@ -48,6 +48,9 @@ func (c client) program(t *testing.T, w *workshop) []string {
 	if *only != "" && !slices.Contains(strings.Split(*only, ","), c.name) {
 		t.Skipf("%s: not asked for", c.name)
 	}
+	if why := c.leftOut(); why != "" {
+		t.Skipf("%s: %s", c.name, why)
+	}
 	command, err := c.build(w)
 	if why, missing := unavailable(err); missing {
 		t.Skipf("%s: %s", c.name, why)
