@@ -18,7 +18,7 @@ type client struct {
 }
 
 // leftOut is why this run does not try a client; "" where it does.
-func (c *client) leftOut() string {
+func (c client) leftOut() string {
 	if *matrix || *only != "" {
 		return ""
 	}
@@ -36,8 +36,10 @@ func list() []client {
 		{name: "kafka-go", language: "Go", build: goProgram("segmentio")},
 		{name: "confluent-kafka", language: "Python", build: pythonProgram("confluent")},
 		{name: "aiokafka", language: "Python", build: pythonProgram("aiokafka")},
-		{name: "kafka-python", language: "Python", build: pythonProgram("kafkapython"),
-			alone: "on a busy machine it may join a group before it knows the topic, and then waits for minutes: make clients tries it"},
+		{
+			name: "kafka-python", language: "Python", build: pythonProgram("kafkapython"),
+			alone: "on a busy machine it may join a group before it knows the topic, and then waits for minutes: make clients tries it",
+		},
 		{name: "kafkajs", language: "JavaScript", build: nodeProgram("kafkajs")},
 	}
 }

@@ -177,8 +177,8 @@ func (f *field) ending(ctx context.Context, a *attack) (wait func()) {
 		GinkgoHelper()
 		Eventually(func() int { return f.Closed(ctx)[a.reason] - reasons[a.reason] }).WithContext(ctx).WithTimeout(patience).
 			Should(BeNumerically(">=", a.count), func() string {
-			return fmt.Sprintf("each connection has its reason, %s; before they were %v, and are %v now", a.reason, reasons, f.Closed(ctx))
-		})
+				return fmt.Sprintf("each connection has its reason, %s; before they were %v, and are %v now", a.reason, reasons, f.Closed(ctx))
+			})
 	}
 }
 
