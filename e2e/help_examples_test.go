@@ -20,6 +20,7 @@ func notPasted() map[string]string {
 		"brokerlab clients":              "clients that tell their configs; guide-config-push.md",
 		"brokerlab check":                "a lab; reproduce-acls.md",
 		"brokerlab connections watch":    "somebody who looks; the tests of connections",
+		"brokerlab engine":               "brokers before it; guide-cluster.md",
 		"brokerlab fleet":                "workers; distributed.md",
 		"brokerlab kafka":                "Maven; guide-kafka.md",
 		"brokerlab kernel":               "a lab; guide-kernel.md",
