@@ -304,7 +304,7 @@ func (a *alteration) change(r *changed) error {
 		prepared.Discard()
 		return err
 	}
-	if err := s.o.Metadata.Update(s.ctx, func(*metadata.Image) ([]metadata.Record, error) { return records, nil }); err != nil {
+	if err := s.o.Metadata.Append(s.ctx, records...); err != nil {
 		prepared.Discard()
 		return err
 	}

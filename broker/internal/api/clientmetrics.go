@@ -47,8 +47,7 @@ func (a *alteration) alterSubscription(r *changed) {
 		after, err = subscribed(r, old, a.replace)
 	}
 	if err == nil && !a.validateOnly {
-		records := difference(subscriptionResource(r.name), old, after)
-		err = s.o.Metadata.Update(s.ctx, func(*metadata.Image) ([]metadata.Record, error) { return records, nil })
+		err = s.o.Metadata.Append(s.ctx, difference(subscriptionResource(r.name), old, after)...)
 	}
 	var refused *configError
 	switch {
