@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
@@ -417,7 +415,7 @@ func TestAFencedBrokerTakesNoNewClientsUntilItHasCaughtUp(t *testing.T) {
 	if resp := topicsOf(served); len(resp.Brokers) != 1 { // it goes on with what it knows
 		t.Errorf("Metadata by who was there = %+v", resp.Brokers)
 	}
-	if text := scrape(t, b); !strings.Contains(text, "\nbrokerlab_fenced 1\n") || !strings.Contains(text, `reason="fenced"`) {
+	if text := metrics(t, b); !strings.Contains(text, "\nbrokerlab_fenced 1\n") || !strings.Contains(text, `reason="fenced"`) {
 		t.Error("metrics do not say brokerlab_fenced 1 and count the refused")
 	}
 	status := ask[*protocol.DescribeMetadataResponse](served, protocol.NewPtrDescribeMetadataRequest())
@@ -426,28 +424,9 @@ func TestAFencedBrokerTakesNoNewClientsUntilItHasCaughtUp(t *testing.T) {
 	}
 	engineAt(t, broker.EngineConfig{Listen: metadata, Dir: dir})
 	until(t, "the broker to be let in again", func() bool { return answers("PLAINTEXT") })
-	if text := scrape(t, b); !strings.Contains(text, "\nbrokerlab_fenced 0\n") {
+	if text := metrics(t, b); !strings.Contains(text, "\nbrokerlab_fenced 0\n") {
 		t.Error("metrics do not say brokerlab_fenced 0")
 	}
-}
-
-// scrape is what /metrics says.
-func scrape(t *testing.T, b *broker.Broker) string {
-	t.Helper()
-	req, err := http.NewRequestWithContext(limit(t), http.MethodGet, "http://"+b.MetricsAddr().String()+"/metrics", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // wiretap is a dialer that keeps everything that is read.
