@@ -547,9 +547,12 @@ func TestTimelinesOfTheLatestConnectionsComeLastAndAreBounded(t *testing.T) {
 		}
 		return ask[*protocol.DescribeConnectionTimelineResponse](me, req)
 	}
-	eventually(t, "all are remembered", func() bool { return lines(nil).Matched == 14 })
-	all := lines(nil)
-	if len(all.Connections) != 10 || all.Connections[9].ClientPort != int32(local(last).Port()) || all.Connections[9].State != "open" || all.Connections[8].ClosedBy != "client" {
+	var all *protocol.DescribeConnectionTimelineResponse
+	eventually(t, "all are remembered, and the closes seen", func() bool {
+		all = lines(nil)
+		return all.Matched == 14 && len(all.Connections) == 10 && all.Connections[8].ClosedBy != ""
+	})
+	if all.Connections[9].ClientPort != int32(local(last).Port()) || all.Connections[9].State != "open" || all.Connections[8].ClosedBy != "client" {
 		t.Errorf("latest = %+v, want ten and the open one last", all)
 	}
 	if got := lines(func(req *protocol.DescribeConnectionTimelineRequest) {
