@@ -54,22 +54,22 @@ fresh: build ## check that committed generated files are what the code generates
 	@scripts/fresh.sh
 
 unit: ## unit tests with the race detector; those that need root run when root runs them
-	$(GO) test $$(scripts/packages.sh arithmetic)
-	$(GO) test -race $$(scripts/packages.sh unit)
+	@scripts/gotest.sh -- $$(scripts/packages.sh arithmetic)
+	@scripts/gotest.sh -race -- $$(scripts/packages.sh unit)
 
 root: ## the same packages as root, where unit tests ran without it
 	@if [ "$$(id -u)" = 0 ]; then echo "root tests: ran with the unit tests"; \
-	elif sudo -n true 2>/dev/null; then $(GO) test -exec "$(SUDO)" $$(scripts/packages.sh root); \
+	elif sudo -n true 2>/dev/null; then scripts/gotest.sh -exec "$(SUDO)" -- $$(scripts/packages.sh root); \
 	else echo "root tests: SKIPPED, neither root nor sudo without a password"; fi
 
 scenarios: build ## the scenario suites, each against real brokers in a lab of namespaces (root)
-	@scripts/as-root.sh "scenarios" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 20m $$(scripts/packages.sh scenarios)
+	@scripts/as-root.sh "scenarios" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) scripts/gotest.sh -count=1 -timeout 20m -- $$(scripts/packages.sh scenarios)
 
 peers: build ## the same cases on Apache Kafka, compared, and clients of ten kinds against the broker (root)
-	@scripts/as-root.sh "peers" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 25m ./e2e/clients ./e2e/fidelity
+	@scripts/as-root.sh "peers" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) scripts/gotest.sh -count=1 -timeout 25m -- ./e2e/clients ./e2e/fidelity
 
 e2e: build ## black-box tests of the binary, the guides and the examples, with kcat (root)
-	@scripts/as-root.sh "e2e" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 25m ./e2e ./e2e/internal/...
+	@scripts/as-root.sh "e2e" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) scripts/gotest.sh -count=1 -timeout 25m -- ./e2e ./e2e/internal/...
 
 clients: build kafka ## every client over every protocol and family, each trouble; writes docs/clients.md (20 minutes)
 	BROKERLAB_BINARY=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 60m -v ./e2e/clients -matrix -update

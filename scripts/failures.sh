@@ -8,8 +8,8 @@ function show(line) { print substr(line, 1, 400) }
 # more lines that belong to the one before, at most n
 function follow(n) { left = n }
 
-/^ *--- FAIL: / { show($0); inside = 1; told = 0; left = 0; next }
-/^ *--- (PASS|SKIP): / { inside = 0; left = 0; next }
+/^( *---|===) FAIL: / { show($0); inside = 1; told = 0; left = 0; next }
+/^( *--- (PASS|SKIP): |DONE )/ { inside = 0; left = 0; next }
 /^(ok|PASS|\?)[ \t]/ { inside = 0; left = 0; next }
 /^FAIL[ \t]/ { show($0); inside = 0; follow(/^FAIL \.\// ? 20 : 0); next }                # a package, or a fuzz target
 /^(panic: |fatal error: |WARNING: DATA RACE|unexpected fault)/ { show($0); follow(15); next }

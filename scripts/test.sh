@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Everything that CI runs, cheapest checks first, and how long each part took. It ends with the first part that fails, and the
-# last that it says then is what failed in it.
+# last that it says then is what failed in it. What passed only when run again is named at the end.
 # usage: test.sh PART…     a PART is a target of the Makefile, or some that run side by side: ONE+OTHER
 set -euo pipefail
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
+export RERUNS=$logs/reruns
+touch "$RERUNS"
 times=()
 for part in "$@"; do
 	begin=$SECONDS log=$logs/$part
@@ -20,4 +22,5 @@ for part in "$@"; do
 	times+=("$part $((SECONDS - begin)) s")
 done
 printf 'make test: %s, in all %s s\n' "$(IFS=,; echo "${times[*]}" | sed 's/,/, /g')" "$SECONDS"
+sed 's/^/passed only when run again: /' "$RERUNS"
 scripts/skipped.sh
