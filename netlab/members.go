@@ -229,6 +229,8 @@ type Command struct {
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
+	// Started, unless nil, is told the process once it runs, to be killed by whoever cannot wait for what a context does.
+	Started func(*os.Process)
 }
 
 // Exec runs a program in the namespace of a node, a subnet or the router, with the lab's hosts, and waits for its end.
@@ -271,6 +273,9 @@ func (l *Lab) Exec(ctx context.Context, in string, c Command) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(into.Fd())}
 	if err := ns.Start(l.home.view(l.state.Lab, in), cmd.Start); err != nil {
 		return err
+	}
+	if c.Started != nil {
+		c.Started(cmd.Process)
 	}
 	return cmd.Wait()
 }

@@ -436,12 +436,17 @@ func (l *Lab) Close() error {
 // Leaks lists what is left of the lab: see [Leaks].
 func (l *Lab) Leaks() ([]string, error) { return Leaks(l.Name(), l.options) }
 
-// Inspect asks the lab's owner how the lab is. Without an owner the state says so, and the rest is what was built.
+// Inspect asks the lab's owner how the lab is, and the router what is cut. Without an owner the state says so, and the rest is what was
+// built.
 func (l *Lab) Inspect(ctx context.Context) (*Status, error) {
 	st, err := l.home.call(ctx, request{Op: opStatus}, nil)
 	if errors.Is(err, errNoOwner) {
-		return l.home.describe(l.state), nil
+		st, err = l.home.describe(l.state), nil
 	}
+	if err != nil {
+		return st, err
+	}
+	st.Cuts, err = l.cuts()
 	return st, err
 }
 

@@ -123,3 +123,42 @@ func (l *Lab) between(ctx context.Context, what, a, b string, do func(*netlink.R
 		return nil
 	})
 }
+
+// cuts is what is cut at this moment, in the order of the lab's members: the router's rules tell.
+func (l *Lab) cuts() ([]Cut, error) {
+	router, err := netns.Open(l.home.netns(routerName))
+	if err != nil {
+		return nil, nil // a lab that goes up or down has no router, and nothing that is cut
+	}
+	defer router.Close() //nolint:errcheck // entered for this only
+	var rules []netlink.Rule
+	err = router.Do(func() error {
+		for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+			some, listErr := netlink.RuleList(family)
+			if listErr != nil && !errors.Is(listErr, unix.EOPNOTSUPP) && !errors.Is(listErr, unix.EAFNOSUPPORT) { // no IPv6
+				return fmt.Errorf("list the router's rules: %w", listErr)
+			}
+			rules = append(rules, some...)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := members(l.state.Lab)
+	var found []Cut
+	for i, a := range all {
+		for j := i + 1; j < len(all); j++ {
+			if slices.ContainsFunc(rules, func(r netlink.Rule) bool { return keepsApart(&r, i, all[j].prefixes) || keepsApart(&r, j, a.prefixes) }) {
+				found = append(found, Cut{a.name, all[j].name})
+			}
+		}
+	}
+	return found, nil
+}
+
+// keepsApart tells whether r is a cut of what goes from the i-th member to one of these prefixes.
+func keepsApart(r *netlink.Rule, i int, to []netip.Prefix) bool {
+	return r.Priority == cutPriority && r.IifName == routerLink(i) && r.Dst != nil &&
+		slices.ContainsFunc(to, func(p netip.Prefix) bool { return ipNet(p).String() == r.Dst.String() })
+}

@@ -3,6 +3,7 @@ package netlab
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +21,15 @@ func reaches(t *testing.T, s *Subnet, to netip.Addr) bool {
 	}
 	_ = c.Close()
 	return true
+}
+
+// isCut holds a lab's status to what is cut.
+func isCut(t *testing.T, lab *Lab, want ...Cut) {
+	t.Helper()
+	st, err := lab.Inspect(bounded(t))
+	if err != nil || !slices.Equal(st.Cuts, want) {
+		t.Errorf("Inspect = cuts %v, %v, want %v", st.Cuts, err, want)
+	}
 }
 
 func TestACutStopsWhatPassesBetweenTwoAndNothingElse(t *testing.T) {
@@ -46,6 +56,7 @@ subnets: {office: {cidr: [10.1.0.0/24, "fd00:1::/64"]}, home: {cidr: 10.2.0.0/24
 			t.Fatal(err)
 		}
 	}
+	isCut(t, lab, Cut{"web", "office"})
 	if _, err := there.Write([]byte("later\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +74,7 @@ subnets: {office: {cidr: [10.1.0.0/24, "fd00:1::/64"]}, home: {cidr: 10.2.0.0/24
 			t.Fatal(err)
 		}
 	}
+	isCut(t, lab)
 	patience(t, there)
 	answer := make([]byte, 6)
 	if _, err := there.Read(answer); err != nil || string(answer) != "later\n" {

@@ -19,7 +19,14 @@ type Status struct {
 	Router   []netip.Addr   `json:"router"` // what a node sees as the client of an exposed port
 	Nodes    []NodeStatus   `json:"nodes"`
 	Subnets  []SubnetStatus `json:"subnets"`
+	Cuts     []Cut          `json:"cuts,omitempty"`    // what [Lab.Cut] has cut, and nobody healed
 	Skipped  []Skipped      `json:"skipped,omitempty"` // what this machine cannot have
+}
+
+// Cut is two nodes or subnets between which no packet passes.
+type Cut struct {
+	A string `json:"a"`
+	B string `json:"b"`
 }
 
 // States of a lab.

@@ -131,6 +131,9 @@ func printStatus(w io.Writer, st *netlab.Status, wide bool) error {
 	for _, s := range st.Skipped {
 		fmt.Fprintf(&b, "Without %s %s: %s\n", s.Name, s.What, s.Why)
 	}
+	for _, c := range st.Cuts {
+		fmt.Fprintf(&b, "Cut from each other: %s and %s (brokerlab lab heal takes it back)\n", c.A, c.B)
+	}
 	printNodes(&b, st)
 	printClusters(&b, st)
 	printListeners(&b, st, wide)
