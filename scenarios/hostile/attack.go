@@ -2,16 +2,19 @@ package hostile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"golang.org/x/sys/unix"
 
 	"github.com/brokerlab/brokerlab/scenarios/fleet"
 	"github.com/brokerlab/brokerlab/scenarios/report"
@@ -42,6 +45,8 @@ type attack struct {
 	do func(*assailant) error
 	// hold is how long connections stay when they have done their worst, before they leave.
 	hold time.Duration
+	// unread: answers have begun to come when they leave, and are never read.
+	unread bool
 	// spares is why Apache Kafka is not tried by the attack; empty: it is.
 	spares string
 	// room is what the attack may add to the broker's memory beyond what any may, for want of a better bound than the broker's own.
@@ -225,10 +230,32 @@ func (f *field) one(ctx context.Context, a *attack, i int) (int64, error) {
 	if err := a.do(who); err != nil {
 		return who.sent, fmt.Errorf("connection %d: %w", i, err)
 	}
+	if a.unread {
+		if err := answered(conn); err != nil {
+			return who.sent, fmt.Errorf("connection %d: %w", i, err)
+		}
+	}
 	if a.reason == "client_closed" || a.reason == "client_reset" {
 		return who.sent, pause(ctx, a.hold)
 	}
 	return who.sent, awaitEnd(conn)
+}
+
+// answered waits until the broker has begun to answer, and leaves what it says unread: a socket that is closed over unread bytes is
+// reset, one that has none ends like any other.
+func answered(conn net.Conn) error {
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peeked error
+	if err := raw.Read(func(fd uintptr) bool {
+		_, _, peeked = unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK)
+		return !errors.Is(peeked, unix.EAGAIN) && !errors.Is(peeked, unix.EINTR)
+	}); err != nil {
+		return err
+	}
+	return peeked
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -55,10 +55,10 @@ var _ = Describe("Clients that ask for very much", Label("hostile"), func() {
 			attack{name: "20,000 topics that do not exist", listener: "PLAINTEXT", count: many(20), reason: "client_closed", do: func(a *assailant) error { return a.ask(names) }},
 			attack{name: "100 topics of 2^31-1 partitions", listener: "PLAINTEXT", count: many(20), reason: "client_closed", do: func(a *assailant) error { return a.ask(create) }},
 			attack{name: "offsets of 100,000 partitions", listener: "PLAINTEXT", count: many(10), reason: "client_closed", do: func(a *assailant) error { return a.ask(list) }},
-			attack{name: "a Fetch of 2 GiB, never read", listener: "PLAINTEXT", count: many(50), reason: "client_reset", room: unread, hold: time.Second, do: says(request(fetch("big")))},
-			attack{name: "a Fetch of 2 GiB, never read, inside TLS", listener: "SSL", count: many(50), reason: "client_reset", room: unread, hold: time.Second, do: overTLS(says(request(fetch("big"))))},
-			attack{name: "10,000 requests at once, answers never read", listener: "PLAINTEXT", count: many(50), reason: "client_reset", hold: time.Second, do: shouts(bytes.Repeat(request(kmsg.NewPtrMetadataRequest()), 10_000))},
-			attack{name: "1,000 lists of connections, answers never read", spares: "it has no such request", listener: "PLAINTEXT", count: many(20), reason: "client_reset", hold: time.Second, do: shouts(bytes.Repeat(connections, 1000))},
+			attack{name: "a Fetch of 2 GiB, never read", listener: "PLAINTEXT", count: many(50), reason: "client_reset", unread: true, room: unread, hold: time.Second, do: says(request(fetch("big")))},
+			attack{name: "a Fetch of 2 GiB, never read, inside TLS", listener: "SSL", count: many(50), reason: "client_reset", unread: true, room: unread, hold: time.Second, do: overTLS(says(request(fetch("big"))))},
+			attack{name: "10,000 requests at once, answers never read", listener: "PLAINTEXT", count: many(50), reason: "client_reset", unread: true, hold: time.Second, do: shouts(bytes.Repeat(request(kmsg.NewPtrMetadataRequest()), 10_000))},
+			attack{name: "1,000 lists of connections, answers never read", spares: "it has no such request", listener: "PLAINTEXT", count: many(20), reason: "client_reset", unread: true, hold: time.Second, do: shouts(bytes.Repeat(connections, 1000))},
 			attack{name: "answers read byte by byte", listener: "PLAINTEXT", count: many(50), reason: "client_reset", room: unread, do: func(a *assailant) error {
 				if _, err := a.Write(request(fetch("big"))); err != nil {
 					return err
