@@ -16,6 +16,8 @@ bench ./broker/acl . 1s
 bench ./broker/quota . 1s
 bench ./broker AuthorizedRequest 5000x
 bench ./broker/internal/metadata Rules 1x
+bench ./broker/internal/metadata Join 3x
+bench ./broker/internal/metadata Propagation 1000x
 [ "$(id -u)" != 0 ] || bench ./bpf/sockacct . 40x
 
 echo
