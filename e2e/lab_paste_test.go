@@ -50,7 +50,7 @@ users: {alice: {}, bob: {}}
 		t.Fatalf("inspect prints nothing to paste:\n%s", out)
 	}
 	commands := 0
-	for line := range strings.Lines(lines) {
+	for line := range strings.Lines(strings.ReplaceAll(lines, " \\\n", " ")) { // a command may go on in the next line
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "#") {
 			continue

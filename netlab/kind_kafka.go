@@ -76,14 +76,18 @@ func (kafkaKind) command(h home, s *state, n *topology.Node) (program, error) {
 	if err != nil {
 		return program{}, err
 	}
-	getenv := func(key string) string { return cmp.Or(n.Env[key], os.Getenv(key)) }
+	getenv := kafkaEnv(n)
 	options, says := kafkahome.Options(getenv), ""
 	if getenv("KAFKA_LOG4J_OPTS") == "" { // whoever logs in their own way may not log what is waited for
 		options, says = append(options, "-Dlog4j2.configurationFile="+h.path("nodes", n.Name, "log4j2.properties")), kafkaServes
 	}
 	properties := h.serverProperties(n)
+	java := func(line []string) []string {
+		line[0] = kafkahome.Program(getenv)
+		return line
+	}
 	return program{
-		args: kafka.JavaWith(options, kafkahome.Server, properties),
+		args: java(kafka.JavaWith(options, kafkahome.Server, properties)),
 		env:  environment(n),
 		says: says,
 		before: func() ([][]string, error) {
@@ -94,9 +98,14 @@ func (kafkaKind) command(h home, s *state, n *topology.Node) (program, error) {
 			if err != nil {
 				return nil, err
 			}
-			return [][]string{kafka.FormatCommand(properties, labCluster(s.Lab, n).id(), n.Release, users...)}, nil
+			return [][]string{java(kafka.FormatCommand(properties, labCluster(s.Lab, n).id(), n.Release, users...))}, nil
 		},
 	}, nil
+}
+
+// kafkaEnv are the variables that a node's Kafka sees: those of its env, and this process's.
+func kafkaEnv(n *topology.Node) func(string) string {
+	return func(key string) string { return cmp.Or(n.Env[key], os.Getenv(key)) }
 }
 
 // kafkaHome is the release that a node runs.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -84,6 +85,28 @@ func TestPropertiesOfClientsLeadToOneCluster(t *testing.T) {
 	}
 	if got := string(file(t, h.properties("SSL", "eve"))); !strings.HasPrefix(got, "bootstrap.servers=a:9093,c:9093\n") {
 		t.Errorf("eve.properties = %s, want the servers of the first node's cluster alone", got)
+	}
+}
+
+func TestANodesOwnJavaRunsItsKafka(t *testing.T) {
+	java, folder := t.TempDir(), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(folder, "libs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "libs", "kafka_2.13-"+kafkahome.Default+".jar"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lab := resolved(t, "\nnodes: {kafka1: {kind: kafka, home: "+folder+", env: {JAVA_HOME: "+java+"}}}\n")
+	p, err := kafkaKind{}.command(home(t.TempDir()), &state{Lab: lab}, &lab.Nodes[0])
+	if err != nil || p.args[0] != filepath.Join(java, "bin", "java") {
+		t.Fatalf("command = %v, %v, want the java of the node's JAVA_HOME", p.args, err)
+	}
+	first, err := p.before()
+	if err != nil || len(first) != 1 || first[0][0] != p.args[0] {
+		t.Errorf("before = %v, %v, want the same java", first, err)
+	}
+	if _, err := withKafka(lab); err == nil || !strings.Contains(err.Error(), java) {
+		t.Errorf("withKafka = %v, want that there is no java in %s", err, java)
 	}
 }
 

@@ -234,9 +234,8 @@ type Command struct {
 }
 
 // Exec runs a program in the namespace of a node, a subnet or the router, with the lab's hosts, and waits for its end.
-// A program that ended with a code other than 0 gives an [exec.ExitError]. When ctx ends the program is asked to end too, and killed if it has not
-// in five seconds. A
-// program that cannot be found gives [exec.ErrNotFound] or [os.ErrNotExist].
+// A program that ended with a code other than 0 gives an [exec.ExitError]. When ctx ends the program is asked to end too, and
+// killed if it has not in five seconds. A program that cannot be found gives [exec.ErrNotFound] or [os.ErrNotExist].
 func (l *Lab) Exec(ctx context.Context, in string, c Command) error {
 	if len(c.Args) == 0 {
 		return errors.New("no program to run")
@@ -247,7 +246,7 @@ func (l *Lab) Exec(ctx context.Context, in string, c Command) error {
 	}
 	if !known {
 		if _, err := l.Subnet(in); err != nil {
-			return fmt.Errorf("lab %s has no node or subnet %q", l.Name(), in)
+			return l.noPlace(in)
 		}
 	}
 	ns, err := netns.Open(l.home.netns(in))

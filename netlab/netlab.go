@@ -331,7 +331,7 @@ func withKafka(lab *topology.Lab) (*topology.Lab, error) {
 		if n.Kind != topology.Kafka {
 			continue
 		}
-		err := kafkahome.CheckJava()
+		err := kafkahome.CheckProgram(kafkahome.Program(kafkaEnv(n)))
 		var kafka kafkahome.Home
 		if err == nil {
 			kafka, err = kafkaHome(n)
@@ -463,7 +463,29 @@ func (l *Lab) Node(name string) (*Node, error) {
 			return n, nil
 		}
 	}
-	return nil, fmt.Errorf("lab %s has no node %q", l.Name(), name)
+	return nil, fmt.Errorf("lab %s has no node %q (there are: %s)", l.Name(), name, strings.Join(names(l.nodes), ", "))
+}
+
+// names are those of nodes, in order.
+func names(nodes []*Node) []string {
+	all := make([]string, len(nodes))
+	for i, n := range nodes {
+		all[i] = n.Name
+	}
+	return all
+}
+
+// noPlace is the error of a name that is no node's and no subnet's. Of very many subnets it names some.
+func (l *Lab) noPlace(name string) error {
+	const most = 20
+	there := names(l.nodes)
+	for _, s := range l.subnets[:min(most, len(l.subnets))] {
+		there = append(there, s.Name)
+	}
+	if len(l.subnets) > most {
+		there = append(there, "…")
+	}
+	return fmt.Errorf("lab %s has no node or subnet %q (there are: %s)", l.Name(), name, strings.Join(there, ", "))
 }
 
 // Subnet gives the subnet of that name.

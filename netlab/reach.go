@@ -99,7 +99,7 @@ func (l *Lab) between(ctx context.Context, what, a, b string, do func(*netlink.R
 	for i, name := range []string{a, b} {
 		ends[i] = slices.IndexFunc(all, func(m member) bool { return m.name == name })
 		if ends[i] < 0 {
-			return fmt.Errorf("%s %s and %s: lab %s has no node or subnet %q", what, a, b, l.Name(), name)
+			return fmt.Errorf("%s %s and %s: %w", what, a, b, l.noPlace(name))
 		}
 	}
 	if a == b {

@@ -53,22 +53,25 @@ func (h Home) Java(main string, args ...string) []string {
 
 // JavaWith is [Home.Java] with other options.
 func (h Home) JavaWith(options []string, main string, args ...string) []string {
-	line := append([]string{java()}, options...)
+	line := append([]string{Program(os.Getenv)}, options...)
 	line = append(line, "-cp", filepath.Join(h.Folder, "libs", "*"), main)
 	return append(line, args...)
 }
 
-// java is the program: that of JAVA_HOME, as Kafka's scripts have it, or whichever is in the path.
-func java() string {
-	if home := os.Getenv("JAVA_HOME"); home != "" {
+// Program is the Java to run: that of JAVA_HOME, as Kafka's scripts have it, or whichever is in the path.
+func Program(getenv func(string) string) string {
+	if home := getenv("JAVA_HOME"); home != "" {
 		return filepath.Join(home, "bin", "java")
 	}
 	return "java"
 }
 
 // CheckJava tells whether there is a Java on this machine, and how to get one. It does not start it.
-func CheckJava() error {
-	if _, err := exec.LookPath(java()); err != nil {
+func CheckJava() error { return CheckProgram(Program(os.Getenv)) }
+
+// CheckProgram is [CheckJava] for one that [Program] has named.
+func CheckProgram(java string) error {
+	if _, err := exec.LookPath(java); err != nil {
 		return fmt.Errorf("Kafka needs Java 17 or later: %w (install one, such as Debian's openjdk-17-jre-headless, or set JAVA_HOME)", err) //nolint:staticcheck // a name
 	}
 	return nil

@@ -18,6 +18,7 @@ func newKafka(env Env) *cobra.Command {
 		Short: "Get released versions of Apache Kafka, for labs and comparisons",
 		Long: `Get released versions of Apache Kafka, for nodes of kind kafka in labs and for comparisons with it. Versions are kept
 side by side in $BROKERLAB_KAFKA_DIR, or else below the user's folder for caches. Maven gets them; Java runs them.`,
+		Example: "  brokerlab kafka fetch 4.4.0\n  brokerlab kafka list",
 	}
 	for _, add := range []func(Env) *cobra.Command{newKafkaFetch, newKafkaList, newKafkaPath} {
 		c.AddCommand(add(env))
@@ -147,10 +148,23 @@ Exit status: 0 when it is there, 1 when it is not.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			h, err := kafkahome.Find(append(args, kafkahome.Default)[0])
 			if err != nil {
-				return err
+				return fmt.Errorf("%w%s", err, keptKafkas())
 			}
 			_, err = fmt.Fprintln(env.Stdout, h.Folder)
 			return err
 		},
 	}
+}
+
+// keptKafkas says which versions there are, for an error about one that is not.
+func keptKafkas() string {
+	all, err := kafkahome.List()
+	if err != nil || len(all) == 0 {
+		return ""
+	}
+	versions := make([]string, len(all))
+	for i, h := range all {
+		versions[i] = h.Version
+	}
+	return "; this machine has " + strings.Join(versions, ", ")
 }

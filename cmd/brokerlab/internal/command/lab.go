@@ -23,7 +23,7 @@ nothing, whatever was killed before. Labs need root.
 
 The format of lab files is described in docs/guide-lab.md, and by the JSON schema docs/lab.schema.json.`,
 	}
-	for _, add := range []func(Env) *cobra.Command{newLabInit, newLabUp, newLabDown, newLabInspect, newLabGraph, newLabLogs, newLabExec, newLabCut, newLabHeal, newLabValidate, newLabOwner} {
+	for _, add := range []func(Env) *cobra.Command{newLabInit, newLabUp, newLabDown, newLabList, newLabInspect, newLabGraph, newLabLogs, newLabExec, newLabCut, newLabHeal, newLabValidate, newLabOwner} {
 		c.AddCommand(add(env))
 	}
 	for _, op := range nodeOperations() {

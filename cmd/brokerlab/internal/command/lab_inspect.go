@@ -63,22 +63,9 @@ func labInspect(ctx context.Context, env Env, args []string, o labInspectOptions
 		}
 		return printStatus(env.Stdout, st, o.wide)
 	}
-	names, err := netlab.List(netlab.Options{})
+	all, err := inspectAll(ctx)
 	if err != nil {
 		return err
-	}
-	all := make([]*netlab.Status, 0, len(names))
-	for _, name := range names {
-		lab, err := netlab.Open(name, netlab.Options{})
-		if err != nil { // going up or down at the moment, or killed at its very beginning
-			all = append(all, &netlab.Status{Name: name, State: netlab.LabOwnerless, Error: err.Error()})
-			continue
-		}
-		st, err := inspect(ctx, lab)
-		if err != nil {
-			return err
-		}
-		all = append(all, st)
 	}
 	if o.format == formatJSON {
 		return printJSON(env.Stdout, all)
@@ -93,32 +80,13 @@ func inspect(ctx context.Context, lab *netlab.Lab) (*netlab.Status, error) {
 	return lab.Inspect(ctx)
 }
 
-func printAll(w io.Writer, all []*netlab.Status) error {
-	if len(all) == 0 {
-		_, err := io.WriteString(w, "No lab is up.\n")
-		return err
-	}
-	rows := [][]string{{"LAB", "STATE", "NODES", "SUBNETS", "SINCE", "FOLDER"}}
-	for _, st := range all {
-		since := "-"
-		if !st.Since.IsZero() {
-			since = st.Since.Format(time.DateTime)
-		}
-		rows = append(rows, []string{st.Name, st.State, strconv.Itoa(len(st.Nodes)), strconv.Itoa(len(st.Subnets)), since, cmp.Or(st.Folder, "-")})
-	}
-	var b strings.Builder
-	columns(&b, rows, 0)
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
 func printStatus(w io.Writer, st *netlab.Status, wide bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Lab %s: %s", st.Name, st.State)
 	if st.OwnerPID != 0 {
 		fmt.Fprintf(&b, " since %s, owner %d", st.Since.Format(time.DateTime), st.OwnerPID)
 	}
-	fmt.Fprintf(&b, ". Files are below %s\n", st.Folder)
+	fmt.Fprintf(&b, "\nFiles are below %s\n", st.Folder)
 	if st.State == netlab.LabOwnerless {
 		b.WriteString("Its owner is gone: nodes, exposed ports and counts may not work. Bring it up again, or take it down.\n")
 	}
@@ -182,7 +150,7 @@ func printClusters(b *strings.Builder, st *netlab.Status) {
 }
 
 func printListeners(b *strings.Builder, st *netlab.Status, wide bool) {
-	rows := [][]string{{"LISTENER", "NODE", "PROTOCOL", "ADVERTISED", "CLIENT PROPERTIES"}}
+	rows := [][]string{{"LISTENER", "NODE", "PROTOCOL", "ADVERTISED", "CLIENT PROPERTIES, BELOW properties/"}}
 	exposed := false
 	for i := range st.Nodes {
 		n := &st.Nodes[i]
@@ -193,9 +161,16 @@ func printListeners(b *strings.Builder, st *netlab.Status, wide bool) {
 				files = []string{files[0], fmt.Sprintf("+%d", len(files)-1)}
 			}
 			for i, f := range files {
-				files[i] = strings.TrimPrefix(f, st.Folder+"/")
+				files[i] = strings.TrimPrefix(f, st.Folder+"/properties/")
 			}
-			rows = append(rows, []string{l.Name, n.Name, l.Protocol, l.Advertised, strings.Join(files, " ")})
+			if !wide {
+				files = []string{strings.Join(files, " ")}
+			}
+			row := []string{l.Name, n.Name, l.Protocol, l.Advertised, ""}
+			for _, f := range files { // a row each, the others with nothing before it
+				row[len(row)-1] = f
+				rows, row = append(rows, row), make([]string, len(row))
+			}
 		}
 		for _, p := range n.Exposed {
 			if len(n.Listeners) == 0 {

@@ -41,7 +41,7 @@ func TestANodeIsStoppedStartedKilledAndRestartedAndItsLogKeepsAllOfIt(t *testing
 		{begun: 2, args: "kill NAME web", stdout: "Node web of lab NAME: killed (signal: killed)\n"},
 		{args: "restart NAME web", stdout: "running"},
 		{begun: 3, args: "restart NAME web", stdout: "running"},
-		{args: "kill NAME nobody", code: 1, stderr: `lab NAME has no node "nobody"`},
+		{args: "kill NAME nobody", code: 1, stderr: `lab NAME has no node "nobody" (there are: `},
 		{args: "kill NAME four", code: 1, stderr: `lab NAME has no node "four"`},
 		{args: "logs NAME nobody", code: 1, stderr: `lab NAME has no node "nobody"`},
 		{args: "logs NAME web --tail 0"},

@@ -15,6 +15,9 @@ import (
 // pasteTopic is the topic of the commands that are printed. Brokers make it when it is first used.
 const pasteTopic = "test"
 
+// pasteWidth leaves room in a terminal for what is put before and behind a command that goes on in the next line.
+const pasteWidth = helpWidth - len("    ") - len(" \\")
+
 // paste is one way to reach brokers: the prefix that puts a command there, and what it needs to know.
 type paste struct {
 	listener string
@@ -99,16 +102,16 @@ func printPastes(b *strings.Builder, st *netlab.Status, wide bool) {
 	b.WriteString("\nTo paste:\n")
 	for _, p := range shown {
 		folder, file := filepath.Split(p.files[0])
-		fmt.Fprintf(b, "  # %s, as %s", p.listener, strings.TrimSuffix(file, ".properties"))
+		fmt.Fprintf(b, "  # %s, as %s\n", p.listener, strings.TrimSuffix(file, ".properties"))
 		if p.pkcs12 {
-			fmt.Fprintf(b, "; with PKCS12 stores: %spkcs12/%s", folder, file)
+			fmt.Fprintf(b, "  # with PKCS12 stores: %spkcs12/%s\n", folder, file)
 		}
-		b.WriteString("\n")
 		if len(p.others) > 0 {
-			fmt.Fprintf(b, "  # to another cluster: -b %s\n", strings.Join(p.others, ", or -b "))
+			text := "to another cluster: -b " + strings.Join(p.others, ", or -b ")
+			b.WriteString("  # " + strings.ReplaceAll(fold(text, pasteWidth), "\n", "\n  # ") + "\n")
 		}
 		for _, c := range p.commands() {
-			b.WriteString("  " + c + "\n")
+			b.WriteString("  " + strings.ReplaceAll(fold(c, pasteWidth), "\n", " \\\n    ") + "\n")
 		}
 	}
 	if len(shown) < len(all) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/brokerlab/brokerlab/internal/testenv"
 	"github.com/brokerlab/brokerlab/netlab"
@@ -118,11 +119,14 @@ func TestLabCommandsTellWhatTheyDid(t *testing.T) {
 		{args: []string{"up", file}, stdout: "Lab " + name + " is up: 1 node, 2 subnets with 2 prefixes."},
 		{args: []string{"up", "--format", "json", file}, stdout: `"state": "up"`},
 		{args: []string{"inspect", name}, stdout: "SASL_SSL"},
+		{args: []string{"inspect", "--wide", name}, stdout: "sasl_ssl/bob.properties"},
 		{args: []string{"inspect", "--all"}, stdout: name},
+		{args: []string{"list"}, stdout: name},
+		{args: []string{"list", "--format", "json"}, stdout: `"folder": "/run/brokerlab/` + name + `"`},
 		{args: []string{"exec", name, "four", "--", "sh", "-c", "cat; exit 42"}, stdin: "passed on", code: 42, stdout: "passed on"},
 		{args: []string{"exec", file, "broker1", "--", "sh", "-c", "kill -9 $$"}, code: 137},
 		{args: []string{"exec", name, "six", "--", "/no/such/program"}, code: 127, stderr: "no such file"},
-		{args: []string{"exec", name, "seven", "--", "true"}, code: 126, stderr: `no node or subnet "seven"`},
+		{args: []string{"exec", name, "seven", "--", "true"}, code: 126, stderr: `no node or subnet "seven" (there are: broker1, four, six)`},
 		{args: []string{"exec", name, "router", "true"}},
 		{args: []string{"down"}, code: 2, stderr: "want one lab file or lab name, or --all"},
 		{args: []string{"down", "--all", name}, code: 2, stderr: "--all takes no lab"},
@@ -132,6 +136,11 @@ func TestLabCommandsTellWhatTheyDid(t *testing.T) {
 		code, stdout, stderr := commandLine(t, step.stdin, append([]string{"lab"}, step.args...)...)
 		if code != step.code || !strings.Contains(stdout, step.stdout) || !strings.Contains(stderr, step.stderr) {
 			t.Errorf("lab %v = %d, want %d, %q and %q:\n%s%s", step.args, code, step.code, step.stdout, step.stderr, stdout, stderr)
+		}
+		for line := range strings.Lines(stdout) {
+			if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > helpWidth {
+				t.Errorf("lab %v prints a line of more than %d columns: %s", step.args, helpWidth, line)
+			}
 		}
 	}
 }

@@ -92,12 +92,13 @@ func printUp(w io.Writer, lab *netlab.Lab, st *netlab.Status) error {
 	for i := range st.Subnets {
 		addresses += len(st.Subnets[i].Prefixes)
 	}
-	fmt.Fprintf(&b, "Lab %s is up: %s, %s with %s.\n", st.Name, plural(len(st.Nodes), "node"), plural(len(st.Subnets), "subnet"), plural(addresses, "prefix"))
+	fmt.Fprintf(&b, "Lab %s is up: %s, %s with %s.\nIts files are below %s\n", st.Name,
+		plural(len(st.Nodes), "node"), plural(len(st.Subnets), "subnet"), plural(addresses, "prefix"), st.Folder)
 	for _, s := range st.Skipped {
 		fmt.Fprintf(&b, "  without %s %s: %s\n", s.Name, s.What, s.Why)
 	}
 	for i := range st.Nodes {
-		printNode(&b, &st.Nodes[i])
+		printNode(&b, st.Folder, &st.Nodes[i])
 	}
 	if len(st.Subnets) > 0 {
 		s := &st.Subnets[0]
@@ -115,7 +116,7 @@ func printUp(w io.Writer, lab *netlab.Lab, st *netlab.Status) error {
 	return err
 }
 
-func printNode(b *strings.Builder, n *netlab.NodeStatus) {
+func printNode(b *strings.Builder, folder string, n *netlab.NodeStatus) {
 	fmt.Fprintf(b, "\n%s %s at", n.Kind, n.Name)
 	for _, a := range n.Addresses {
 		fmt.Fprintf(b, " %s", a)
@@ -126,7 +127,7 @@ func printNode(b *strings.Builder, n *netlab.NodeStatus) {
 		if fromHost(l) {
 			from = "from the host:"
 		}
-		fmt.Fprintf(b, "  %s %-16s %-15s %s\n", from, l.Advertised, l.Protocol, l.Properties[0])
+		fmt.Fprintf(b, "  %s %-16s %-15s %s\n", from, l.Advertised, l.Protocol, strings.TrimPrefix(l.Properties[0], folder+"/"))
 	}
 	if len(n.Listeners) == 0 {
 		for _, p := range n.Exposed {
