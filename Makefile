@@ -63,6 +63,7 @@ root: ## the same packages as root, where unit tests ran without it
 	else echo "root tests: SKIPPED, neither root nor sudo without a password"; fi
 
 scenarios: build ## the scenario suites, each against real brokers in a lab of namespaces (root)
+	@scripts/clients.sh
 	@scripts/as-root.sh "scenarios" env BROKERLAB_BINARY=$(CURDIR)/$(BIN) scripts/gotest.sh -count=1 -timeout 20m -- $$(scripts/packages.sh scenarios)
 
 peers: build ## the same cases on Apache Kafka, compared, and clients of ten kinds against the broker (root)
