@@ -4,14 +4,8 @@ package kit
 
 import (
 	"bytes"
-	"context"
-	"fmt"
-	"net"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -69,28 +63,4 @@ func (l *Log) String() string {
 func Last(text string, n int) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
-}
-
-// The range that ports are taken from. The kernel takes the ports of clients above it, and the guides have theirs below, so that
-// a broker finds its port free when it starts again, and so does a guide that a test runs beside.
-const (
-	firstPort = 30_000
-	portCount = 2700
-)
-
-var nextPort atomic.Uint32 //nolint:gochecknoglobals // ports are the machine's, and so are a process's
-
-// FreePort returns a port that nobody listens on, at no address of this machine. It gives the same one again only after all
-// others. It panics where there is none.
-func FreePort() int {
-	nextPort.CompareAndSwap(0, uint32(os.Getpid())) // packages run side by side
-	var listen net.ListenConfig
-	for range portCount {
-		port := firstPort + int(nextPort.Add(1)%portCount)
-		l, err := listen.Listen(context.Background(), "tcp", ":"+strconv.Itoa(port))
-		if err == nil && l.Close() == nil {
-			return port
-		}
-	}
-	panic(fmt.Sprintf("there is no free port from %d to %d", firstPort, firstPort+portCount))
 }
