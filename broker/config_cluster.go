@@ -168,10 +168,11 @@ func ofClient(key string) bool {
 
 // hides tells whether a topic is brokerlab's own, which no client sees.
 func (c *Config) hides(topic string) bool {
+	topic = strings.ReplaceAll(topic, ".", "_") // as Kafka compares names: it refuses one that differs in that only, and says from which
 	if strings.HasPrefix(topic, DefaultMetadataTopic) {
 		return true
 	}
-	rest, ok := strings.CutPrefix(topic, c.MetadataTopic)
+	rest, ok := strings.CutPrefix(topic, strings.ReplaceAll(c.MetadataTopic, ".", "_"))
 	return ok && c.MetadataTopic != "" && slices.Contains([]string{"", "_heartbeats", "_snapshots"}, rest)
 }
 

@@ -95,12 +95,16 @@ func (q *call) withdraw(resp *kmsg.FetchResponse) {
 		if name == "" {
 			name, _ = q.server.o.Engine.TopicName(t.TopicID)
 		}
-		if name == "" || q.may(acl.Read, acl.Topic, name) {
+		code := kerr.TopicAuthorizationFailed.Code
+		switch {
+		case name == "":
+			code = kerr.UnknownTopicID.Code // gone meanwhile, and with it what could be asked for
+		case q.may(acl.Read, acl.Topic, name):
 			continue
 		}
 		for j := range t.Partitions {
 			refused := kmsg.NewFetchResponseTopicPartition()
-			refused.Partition, refused.ErrorCode = t.Partitions[j].Partition, kerr.TopicAuthorizationFailed.Code
+			refused.Partition, refused.ErrorCode = t.Partitions[j].Partition, code
 			refused.HighWatermark, refused.LastStableOffset, refused.LogStartOffset = -1, -1, -1
 			refused.RecordBatches = []byte{}
 			t.Partitions[j] = refused

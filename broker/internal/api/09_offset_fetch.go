@@ -54,15 +54,22 @@ func offsetFetch() through[*kmsg.OffsetFetchRequest, *kmsg.OffsetFetchResponse] 
 			for i := range resp.Groups {
 				g := &resp.Groups[i]
 				if all[g.Group] {
-					g.Topics = slices.DeleteFunc(g.Topics, func(t kmsg.OffsetFetchResponseGroupTopic) bool {
-						name, ok := q.nameOf(reflect.ValueOf(t), acl.Topic)
-						return ok && !q.mayQuietly(acl.Describe, acl.Topic, name)
-					})
+					g.Topics = slices.DeleteFunc(g.Topics, func(t kmsg.OffsetFetchResponseGroupTopic) bool { return q.withholds(&t) })
 				}
 				g.Topics = append(g.Topics, q.refusedOffsets[g.Group]...)
 			}
 		},
 	}
+}
+
+// withholds tells whether a topic is left out of all that a group has, because the reader may not describe it or nothing is known to
+// ask for.
+func (q *call) withholds(t *kmsg.OffsetFetchResponseGroupTopic) bool {
+	name, known := q.nameOf(reflect.ValueOf(*t), acl.Topic)
+	if !known {
+		return q.server.o.Engine.Remote()
+	}
+	return !q.mayQuietly(acl.Describe, acl.Topic, name)
 }
 
 // completeOffsets has no metadata that are null, and says of ids that there is no such topic.
@@ -111,7 +118,11 @@ func (q *call) permitGroup(g *kmsg.OffsetFetchRequestGroup) {
 	kept := make([]kmsg.OffsetFetchRequestGroupTopic, 0, len(g.Topics)) // not nil: that would be all
 	for _, t := range g.Topics {
 		name, named := q.nameOf(reflect.ValueOf(t), acl.Topic)
-		if !named || q.decide(acl.Describe, acl.Topic, name, max(len(t.Partitions), 1), true) {
+		code := kerr.TopicAuthorizationFailed.Code
+		switch {
+		case !named && q.server.o.Engine.Remote() && q.server.o.Authorizer != nil:
+			code = kerr.UnknownTopicID.Code
+		case !named, q.decide(acl.Describe, acl.Topic, name, max(len(t.Partitions), 1), true):
 			kept = append(kept, t)
 			continue
 		}
@@ -119,7 +130,7 @@ func (q *call) permitGroup(g *kmsg.OffsetFetchRequestGroup) {
 		refused.Topic, refused.TopicID = t.Topic, t.TopicID
 		for _, partition := range t.Partitions {
 			p := kmsg.NewOffsetFetchResponseGroupTopicPartition()
-			p.Partition, p.Offset, p.LeaderEpoch, p.ErrorCode = partition, -1, -1, kerr.TopicAuthorizationFailed.Code
+			p.Partition, p.Offset, p.LeaderEpoch, p.ErrorCode = partition, -1, -1, code
 			p.Metadata = new(string)
 			refused.Partitions = append(refused.Partitions, p)
 		}

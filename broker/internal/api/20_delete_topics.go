@@ -27,6 +27,10 @@ func deleteTopics() through[*kmsg.DeleteTopicsRequest, *kmsg.DeleteTopicsRespons
 					return q.keepTopic(*t.Topic, [16]byte{}, refuse)
 				}
 				name, known := q.server.o.Engine.TopicName(t.TopicID)
+				if !known && q.server.o.Engine.Remote() {
+					refuse(unhosted(t.TopicID))
+					return true
+				}
 				return known && q.keepTopic(name, t.TopicID, refuse)
 			})
 			if len(refused.Topics) > 0 {
@@ -39,6 +43,13 @@ func deleteTopics() through[*kmsg.DeleteTopicsRequest, *kmsg.DeleteTopicsRespons
 			return true
 		},
 	}
+}
+
+// unhosted is what the deletion of a topic is answered that nobody has.
+func unhosted(id [16]byte) kmsg.DeleteTopicsResponseTopic {
+	t := kmsg.NewDeleteTopicsResponseTopic()
+	t.TopicID, t.ErrorCode, t.ErrorMessage = id, kerr.UnknownTopicID.Code, new("This server does not host this topic ID.")
+	return t
 }
 
 // keepTopic refuses the deletion of a topic whose sender may not delete it; id is how it was named, if not by name. Who may

@@ -75,19 +75,20 @@ func emptyResponse(req kmsg.Request) kmsg.Response {
 
 // part takes the elements out of a list of req that its sender may not use. It returns a request with only those, or nil.
 func (q *call) part(req kmsg.Request, r right, field reflect.Value) kmsg.Request {
-	return q.takeOut(req, r, field, func(name string, element reflect.Value) bool {
-		return !q.decide(r.op, r.kind, name, references(element), true)
+	return q.takeOut(req, r, field, func(name string, named bool, element reflect.Value) bool {
+		return named && !q.decide(r.op, r.kind, name, references(element), true)
 	})
 }
 
-// takeOut takes the elements out of a list of req that name what is not for its sender. It returns a request with only those, or nil.
-func (q *call) takeOut(req kmsg.Request, r right, field reflect.Value, not func(name string, element reflect.Value) bool) kmsg.Request {
+// takeOut takes the elements out of a list of req that are not for its sender; named is false of what names nothing, or a topic by an
+// id that is not known. It returns a request with only those, or nil.
+func (q *call) takeOut(req kmsg.Request, r right, field reflect.Value, not func(name string, named bool, element reflect.Value) bool) kmsg.Request {
 	var out []reflect.Value
 	kept := 0
 	for i := range field.Len() {
 		element := field.Index(i)
 		name, named := q.nameOf(element, r.kind)
-		if named && not(name, element) {
+		if not(name, named, element) {
 			copied := reflect.New(element.Type()).Elem()
 			copied.Set(element)
 			out = append(out, copied)

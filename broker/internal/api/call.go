@@ -93,10 +93,11 @@ func (q *call) serve() {
 		q.drop(network.ReasonMalformedRequest, err)
 		return
 	}
-	if !q.permit(req, q.row.rights...) {
-		return
-	}
-	q.row.run(q, req)
+	q.acquaint(req, func() {
+		if q.permit(req, q.row.rights...) {
+			q.row.run(q, req)
+		}
+	})
 }
 
 // errRefusedSilently is why a connection ends whose client wants no answer and has no right to what it asked for.

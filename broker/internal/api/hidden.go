@@ -35,12 +35,17 @@ func (q *call) hide(req kmsg.Request) bool {
 	case *kmsg.OffsetFetchRequest, *kmsg.DescribeLogDirsRequest, *kmsg.ListPartitionReassignmentsRequest:
 		return true // what does not exist is no error there
 	}
+	if q.topicsByID() {
+		return q.hideStrangers(req)
+	}
 	for _, name := range []string{"Topics", "TopicNames"} {
 		field := v.FieldByName(name)
 		if !field.IsValid() || field.Len() == 0 {
 			continue
 		}
-		parted := q.takeOut(req, right{kind: acl.Topic, field: name}, field, func(topic string, _ reflect.Value) bool { return q.server.hidden(topic) })
+		parted := q.takeOut(req, right{kind: acl.Topic, field: name}, field, func(topic string, named bool, _ reflect.Value) bool {
+			return named && q.server.hidden(topic)
+		})
 		if parted == nil {
 			continue
 		}
@@ -53,6 +58,19 @@ func (q *call) hide(req kmsg.Request) bool {
 			q.answer(emptyResponse(req))
 			return false
 		}
+	}
+	return true
+}
+
+// hideStrangers does so where topics are named by their ids: hidden ones have none that is known.
+func (q *call) hideStrangers(req kmsg.Request) bool {
+	switch req.(type) {
+	case *kmsg.ShareFetchRequest, *kmsg.ShareAcknowledgeRequest: // belong to a session, see permitShares
+		return true
+	}
+	if field := q.partStrangers(req); field.Len() == 0 && len(q.refused) > 0 {
+		q.answer(emptyResponse(req))
+		return false
 	}
 	return true
 }

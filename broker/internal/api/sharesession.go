@@ -82,19 +82,13 @@ func (q *call) permitShares(req *kmsg.ShareFetchRequest) bool {
 		now = nil
 	}
 	next := now.with(req)
-	named := map[[16]byte]bool{}
-	for i := range req.Topics {
-		named[req.Topics[i].TopicID] = true
-	}
+	named := sharedIDs(req)
 	q.partShares(req)
-	still := map[[16]byte]bool{}
-	for i := range req.Topics {
-		still[req.Topics[i].TopicID] = true
-	}
+	still := sharedIDs(req)
 	refused := kmsg.NewPtrShareFetchResponse()
 	for id, partitions := range next.partitions {
 		name, known := q.server.o.Engine.TopicName(id)
-		allowed := !known || still[id] || !named[id] && q.decide(acl.Read, acl.Topic, name, len(partitions), true)
+		allowed := still[id] || !known && !q.server.o.Engine.Remote() || known && !named[id] && q.decide(acl.Read, acl.Topic, name, len(partitions), true)
 		_, withheld := next.withheld[id]
 		switch {
 		case !allowed:
@@ -105,7 +99,7 @@ func (q *call) permitShares(req *kmsg.ShareFetchRequest) bool {
 				req.ForgottenTopicsData = append(req.ForgottenTopicsData, gone)
 			}
 			if !named[id] {
-				refused.Topics = append(refused.Topics, refusedShare(id, gone.Partitions))
+				refused.Topics = append(refused.Topics, refusedShare(id, gone.Partitions, withheldFor(known)))
 			}
 		case withheld:
 			delete(next.withheld, id)
@@ -119,9 +113,27 @@ func (q *call) permitShares(req *kmsg.ShareFetchRequest) bool {
 	return true
 }
 
+// sharedIDs are the topics that a request names.
+func sharedIDs(req *kmsg.ShareFetchRequest) map[[16]byte]bool {
+	ids := make(map[[16]byte]bool, len(req.Topics))
+	for i := range req.Topics {
+		ids[req.Topics[i].TopicID] = true
+	}
+	return ids
+}
+
+// withheldFor is why a topic is withheld: its reader may not read it, or it is not known.
+func withheldFor(known bool) int16 {
+	if known {
+		return kerr.TopicAuthorizationFailed.Code
+	}
+	return kerr.UnknownTopicID.Code
+}
+
 // partShares takes the topics out of a request that its sender may not read. What is left goes to the data plane even if it is
 // nothing: the session's epoch goes on.
 func (q *call) partShares(req kmsg.Request) {
+	q.partStrangers(req)
 	topics := right{acl.Read, acl.Topic, "Topics"}
 	if parted := q.part(req, topics, reflect.ValueOf(req).Elem().FieldByName(topics.field)); parted != nil {
 		q.refused = append(q.refused, refusedParts(parted, kerr.TopicAuthorizationFailed.Code, ""))
@@ -139,18 +151,18 @@ func askedShare(id [16]byte, partitions map[int32]struct{}) kmsg.ShareFetchReque
 	return t
 }
 
-func refusedShare(id [16]byte, partitions []int32) kmsg.ShareFetchResponseTopic {
+func refusedShare(id [16]byte, partitions []int32, code int16) kmsg.ShareFetchResponseTopic {
 	t := kmsg.NewShareFetchResponseTopic()
 	t.TopicID = id
 	for _, partition := range partitions {
-		t.Partitions = append(t.Partitions, refusedSharePartition(partition))
+		t.Partitions = append(t.Partitions, refusedSharePartition(partition, code))
 	}
 	return t
 }
 
-func refusedSharePartition(partition int32) kmsg.ShareFetchResponseTopicPartition {
+func refusedSharePartition(partition int32, code int16) kmsg.ShareFetchResponseTopicPartition {
 	p := kmsg.NewShareFetchResponseTopicPartition()
-	p.Partition, p.ErrorCode, p.Records = partition, kerr.TopicAuthorizationFailed.Code, []byte{}
+	p.Partition, p.ErrorCode, p.Records = partition, code, []byte{}
 	return p
 }
 
@@ -170,11 +182,11 @@ func (q *call) settleShares(req *kmsg.ShareFetchRequest, resp *kmsg.ShareFetchRe
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
 		name, known := q.server.o.Engine.TopicName(t.TopicID)
-		if !known || q.decide(acl.Read, acl.Topic, name, max(len(t.Partitions), 1), true) {
+		if known && q.decide(acl.Read, acl.Topic, name, max(len(t.Partitions), 1), true) {
 			continue
 		}
 		for j := range t.Partitions {
-			p := refusedSharePartition(t.Partitions[j].Partition)
+			p := refusedSharePartition(t.Partitions[j].Partition, withheldFor(known))
 			p.AcknowledgeErrorCode, p.AcknowledgeErrorMessage = t.Partitions[j].AcknowledgeErrorCode, t.Partitions[j].AcknowledgeErrorMessage
 			t.Partitions[j] = p
 		}

@@ -362,6 +362,42 @@ func TestHiddenTopicsAreNotThere(t *testing.T) {
 	}
 }
 
+// What clients of the far end itself do with a hidden topic is not told either.
+func TestNobodyIsToldWhatIsDoneWithHiddenTopics(t *testing.T) {
+	h := hostEngine(t, 1)
+	open := openFace(t, 1, Remote{Seeds: []string{h.Addr()}})
+	createTopic(t, open, "__secret", 1)
+	createTopic(t, open, "t", 1)
+	face := openFace(t, 1, Remote{Seeds: []string{h.Addr()}, Hidden: func(topic string) bool { return topic == "__secret" }})
+	commit := kmsg.NewPtrOffsetCommitRequest()
+	commit.Version, commit.Group = 8, "g"
+	for _, topic := range []string{"__secret", "t"} {
+		commit.Topics = append(commit.Topics, kmsg.OffsetCommitRequestTopic{Topic: topic, Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Offset: 1}}})
+	}
+	for _, topic := range ask[*kmsg.OffsetCommitResponse](t, open, commit).Topics {
+		if code := topic.Partitions[0].ErrorCode; code != 0 {
+			t.Fatalf("OffsetCommit of %s: %d", topic.Topic, code)
+		}
+	}
+	offsets := kmsg.NewPtrOffsetFetchRequest()
+	offsets.Version, offsets.Groups = 8, []kmsg.OffsetFetchRequestGroup{{Group: "g"}}
+	if got := ask[*kmsg.OffsetFetchResponse](t, face, offsets).Groups; len(got) != 1 || len(got[0].Topics) != 1 || got[0].Topics[0].Topic != "t" {
+		t.Errorf("OffsetFetch of all = %+v, want t alone", got)
+	}
+	shares := kmsg.NewPtrDescribeShareGroupOffsetsRequest()
+	for _, topic := range []string{"__secret", "nope"} {
+		asked := []kmsg.DescribeShareGroupOffsetsRequestGroupTopic{{Topic: topic, Partitions: []int32{0}}}
+		shares.Groups = []kmsg.DescribeShareGroupOffsetsRequestGroup{{GroupID: "s", Topics: asked}}
+		for _, g := range ask[*kmsg.DescribeShareGroupOffsetsResponse](t, face, shares).Groups {
+			for _, one := range g.Topics {
+				if one.Topic != topic || one.TopicID != ([16]byte{}) {
+					t.Errorf("DescribeShareGroupOffsets of %s = %+v, want no id", topic, one)
+				}
+			}
+		}
+	}
+}
+
 // A far end that is not ours: kfake's own sockets, with passwords, and sessions of half a second.
 func TestSessionsAreRenewedBeforeTheyEnd(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "us", "secret"),

@@ -23,9 +23,15 @@ func remoteRules() map[int16]rule {
 		kmsg.CreateTopics:               on(passCreateTopics),
 		kmsg.DeleteTopics:               on(passDeleteTopics),
 		kmsg.CreatePartitions:           on(passCreatePartitions),
-		kmsg.DescribeLogDirs:            on(passDescribeLogDirs),
+		kmsg.DescribeLogDirs:            passWithoutHidden,
+		kmsg.ElectLeaders:               on(passElectLeaders),
 		kmsg.ListConfigResources:        on(passListConfigResources),
-		kmsg.ListPartitionReassignments: on(passListPartitionReassignments),
+		kmsg.ListPartitionReassignments: passWithoutHidden,
+		kmsg.DescribeTransactions:       passWithoutHidden,
+		kmsg.ConsumerGroupDescribe:      passWithoutHidden,
+		kmsg.ShareGroupDescribe:         passWithoutHidden,
+		kmsg.OffsetFetch:                on(passOffsetFetch),
+		kmsg.DescribeShareGroupOffsets:  on(passDescribeShareGroupOffsets),
 		kmsg.ShareFetch:                 on(passShareFetch),
 	} {
 		r := out[key.Int16()]
@@ -174,11 +180,115 @@ func passCreatePartitions(e *Engine, req *kmsg.CreatePartitionsRequest) (passage
 	}}, nil
 }
 
-func passDescribeLogDirs(e *Engine, req *kmsg.DescribeLogDirsRequest) (passage, error) {
+// passWithoutHidden takes hidden topics out of an answer that lists what there is: also what somebody does with them who is a
+// client of the far end itself.
+func passWithoutHidden(e *Engine, req kmsg.Request) (passage, error) {
 	return passage{req: req, correct: func(resp kmsg.Response) (kmsg.Response, error) {
-		r, _ := resp.(*kmsg.DescribeLogDirsResponse)
-		for i := range r.Dirs {
-			r.Dirs[i].Topics = slices.DeleteFunc(r.Dirs[i].Topics, func(t kmsg.DescribeLogDirsResponseDirTopic) bool { return e.isHidden(t.Topic) })
+		e.withoutHidden(reflect.ValueOf(resp).Elem())
+		return resp, nil
+	}}, nil
+}
+
+// withoutHidden takes the elements out of the lists of a message, at all depths, that name a hidden topic.
+func (e *Engine) withoutHidden(v reflect.Value) {
+	for _, field := range v.Fields() {
+		switch {
+		case field.Kind() == reflect.Struct:
+			e.withoutHidden(field)
+		case field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct:
+			kept := 0
+			for i := range field.Len() {
+				element := field.Index(i)
+				if e.isHidden(topicOf(element)) || e.topics.masked(topicIDOf(element)) {
+					continue
+				}
+				e.withoutHidden(element)
+				field.Index(kept).Set(element)
+				kept++
+			}
+			field.SetLen(kept)
+		}
+	}
+}
+
+// topicOf is the topic that an element of a message names; "" where it names none.
+func topicOf(element reflect.Value) string {
+	if f := element.FieldByName("Topic"); f.IsValid() && f.Kind() == reflect.String {
+		return f.String()
+	}
+	return ""
+}
+
+// topicIDOf is the same by its id.
+func topicIDOf(element reflect.Value) (id [16]byte) {
+	if f := element.FieldByName("TopicID"); f.IsValid() {
+		id, _ = reflect.TypeAssert[[16]byte](f)
+	}
+	return id
+}
+
+// passOffsetFetch takes hidden topics out of all that groups have; who names one is told that there is no offset.
+func passOffsetFetch(e *Engine, req *kmsg.OffsetFetchRequest) (passage, error) {
+	all := req.Topics == nil
+	for i := range req.Groups {
+		all = all && req.Groups[i].Topics == nil
+	}
+	if !all {
+		return passage{req: req}, nil
+	}
+	return passWithoutHidden(e, req)
+}
+
+// passDescribeShareGroupOffsets answers of a hidden topic what is answered of one that is not there.
+func passDescribeShareGroupOffsets(e *Engine, req *kmsg.DescribeShareGroupOffsetsRequest) (passage, error) {
+	named := map[string]bool{}
+	for i := range req.Groups {
+		for j := range req.Groups[i].Topics {
+			named[req.Groups[i].Topics[j].Topic] = true
+		}
+	}
+	return passage{req: req, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.DescribeShareGroupOffsetsResponse)
+		for i := range r.Groups {
+			g := &r.Groups[i]
+			g.Topics = slices.DeleteFunc(g.Topics, func(t kmsg.DescribeShareGroupOffsetsResponseGroupTopic) bool {
+				return e.isHidden(t.Topic) && !named[t.Topic]
+			})
+			for j := range g.Topics {
+				if t := &g.Topics[j]; e.isHidden(t.Topic) {
+					t.TopicID = [16]byte{}
+					for k := range t.Partitions {
+						t.Partitions[k] = kmsg.DescribeShareGroupOffsetsResponseGroupTopicPartition{Partition: t.Partitions[k].Partition, StartOffset: -1, Lag: -1}
+					}
+				}
+			}
+		}
+		return r, nil
+	}}, nil
+}
+
+// passElectLeaders names every topic in a request that is about all of them: the hidden ones are not. What needs no election
+// is left out of its answer.
+func passElectLeaders(e *Engine, req *kmsg.ElectLeadersRequest) (passage, error) {
+	if req.Topics != nil || e.topics.hidden == nil {
+		return passage{req: req}, nil
+	}
+	out := *req
+	out.Topics = []kmsg.ElectLeadersRequestTopic{}
+	for _, name := range slices.Sorted(slices.Values(e.topics.all())) {
+		t := kmsg.NewElectLeadersRequestTopic()
+		t.Topic = name
+		for i := range e.topics.size(name) {
+			t.Partitions = append(t.Partitions, int32(i))
+		}
+		out.Topics = append(out.Topics, t)
+	}
+	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.ElectLeadersResponse)
+		for i := range r.Topics {
+			r.Topics[i].Partitions = slices.DeleteFunc(r.Topics[i].Partitions, func(p kmsg.ElectLeadersResponseTopicPartition) bool {
+				return p.ErrorCode == kerr.ElectionNotNeeded.Code
+			})
 		}
 		return r, nil
 	}}, nil
@@ -190,14 +300,6 @@ func passListConfigResources(e *Engine, req *kmsg.ListConfigResourcesRequest) (p
 		r.ConfigResources = slices.DeleteFunc(r.ConfigResources, func(c kmsg.ListConfigResourcesResponseConfigResource) bool {
 			return c.Type == int8(kmsg.ConfigResourceTypeTopic) && e.isHidden(c.Name)
 		})
-		return r, nil
-	}}, nil
-}
-
-func passListPartitionReassignments(e *Engine, req *kmsg.ListPartitionReassignmentsRequest) (passage, error) {
-	return passage{req: req, correct: func(resp kmsg.Response) (kmsg.Response, error) {
-		r, _ := resp.(*kmsg.ListPartitionReassignmentsResponse)
-		r.Topics = slices.DeleteFunc(r.Topics, func(t kmsg.ListPartitionReassignmentsResponseTopic) bool { return e.isHidden(t.Topic) })
 		return r, nil
 	}}, nil
 }
