@@ -16,7 +16,7 @@ var _ = Describe("A cluster", Label("cluster"), stage.Needs(stage.Faces), func()
 		names := map[string]bool{}
 		for _, b := range s.All() {
 			for _, listener := range []string{"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"} {
-				for _, host := range b.Told(ctx, office, listener, "alice", topic, "billing") {
+				for _, host := range b.Told(ctx, office, listener, "alice", topic, franzGo.group()) {
 					names[host] = true
 				}
 			}

@@ -17,7 +17,7 @@ func three(ctx SpecContext, options ...stage.Option) *stage.Stage {
 		stage.Brokers(3), stage.Subnet(office), stage.Authorizer(),
 		stage.Broker("broker.heartbeat.interval.ms=500", "broker.session.timeout.ms=3000"),
 	}, options...)...)
-	rules := []string{"allow alice WRITE Topic:" + topic, "allow alice DESCRIBE Topic:" + topic, "allow bob READ Topic:" + topic, "allow bob READ Group:billing"}
+	rules := []string{"allow alice WRITE Topic:" + topic, "allow alice DESCRIBE Topic:" + topic, "allow bob READ Topic:" + topic, "allow bob READ Group:" + groups + "*"}
 	s.Grant(ctx, rules...)
 	for _, rule := range rules {
 		everywhere(ctx, s, rule)
