@@ -371,6 +371,37 @@ func TestAFeatureIsUpgradedOnceEveryLiveBrokerSupportsIt(t *testing.T) {
 	}
 }
 
+func TestABrokerThatIsUnregisteredIsForgottenUnlessItLives(t *testing.T) {
+	t.Parallel()
+	bootstrap, metadata, _ := engineAt(t, broker.EngineConfig{Listen: engineHost + ":0", Metadata: engineHost + ":0"})
+	b, _ := startStoppable(t, faceOf(t, 1, bootstrap, metadata))
+	_, stopOther := startStoppable(t, faceOf(t, 2, bootstrap, metadata))
+	stopOther()
+	r := dial(t, b.Addr("PLAINTEXT"))
+	brokers := func() []kmsg.DescribeClusterResponseBroker {
+		cluster := kmsg.NewPtrDescribeClusterRequest()
+		cluster.Version, cluster.IncludeFencedBrokers = 2, true
+		return ask[*kmsg.DescribeClusterResponse](r, cluster).Brokers
+	}
+	if got := brokers(); len(got) != 2 || !got[1].IsFenced {
+		t.Fatalf("DescribeCluster = %+v, want broker 2 fenced", got)
+	}
+	for _, c := range []struct {
+		id      int32
+		code    int16
+		message string
+	}{{2, 0, ""}, {2, kerr.BrokerIDNotRegistered.Code, "Broker ID 2 is not currently registered"}, {1, 0, ""}} {
+		resp := ask[*kmsg.UnregisterBrokerResponse](r, &kmsg.UnregisterBrokerRequest{BrokerID: c.id})
+		if resp.ErrorCode != c.code || resp.ErrorMessage == nil || *resp.ErrorMessage != c.message {
+			t.Errorf("UnregisterBroker(%d) = %+v, want %d %q", c.id, resp, c.code, c.message)
+		}
+	}
+	until(t, "broker 1, which lives, to be registered again", func() bool {
+		got := brokers()
+		return len(got) == 1 && got[0].NodeID == 1 && !got[0].IsFenced
+	})
+}
+
 func TestWhatIsAlteredForAllBrokersActsAtEach(t *testing.T) {
 	t.Parallel()
 	all, _ := threeFaces(t)

@@ -61,6 +61,7 @@ func table(o Options) []row {
 		needing(serve(kmsg.UpdateFeatures, 0, 2, updateFeatures), cluster(acl.Alter)),
 		serve(kmsg.DescribeCluster, 0, 2, describeCluster),
 		forward(kmsg.DescribeProducers, 0, 0, describeProducers()),
+		needing(serve(kmsg.UnregisterBroker, 0, 0, unregisterBroker), cluster(acl.Alter)),
 		forward(kmsg.DescribeTransactions, 0, 0, describeTransactions()),
 		forward(kmsg.ListTransactions, 0, 2, listTransactions()),
 		forward(kmsg.ConsumerGroupHeartbeat, 0, 1, consumerGroupHeartbeat()),
