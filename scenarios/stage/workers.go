@@ -60,27 +60,59 @@ func openWorkers(ctx context.Context, plans []fleet.Plan) (*fleet.Workers, error
 	})
 }
 
-// openAt gives plans out to the workers at a topic.
-func openAt(ctx context.Context, place string, plans []fleet.Plan) (*fleet.Workers, error) {
-	const most = time.Minute // for workers to be there
+// FindWorkers has an error unless workers wait at a place, TOPIC@HOST:PORT[,HOST:PORT], now; config is the client.properties for its
+// cluster, or "".
+func FindWorkers(ctx context.Context, place, config string) error {
+	o, err := workersAt(place, config)
+	if err != nil {
+		return err
+	}
+	const patience = 20 * time.Second
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
+	defer cancel()
+	names, err := crew.Waiting(ctx, o)
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("workers at %s: %w", place, context.Cause(ctx))
+	case err != nil:
+		return fmt.Errorf("workers at %s: %w", place, err)
+	case len(names) == 0:
+		_, servers, _ := strings.Cut(place, "@")
+		return fmt.Errorf("workers at %s: none waits there; start some: brokerlab fleet worker --bootstrap-server %s --topic %s", place, servers, o.Topic)
+	}
+	return nil
+}
+
+// workersAt is how a place is reached.
+func workersAt(place, config string) (crew.Options, error) {
 	topic, seeds, err := ParseWorkers(place)
 	if err != nil {
-		return nil, err
+		return crew.Options{}, err
 	}
 	options := []kgo.Opt{kgo.SeedBrokers(seeds...)}
-	if file := os.Getenv(WorkersConfigVariable); file != "" {
-		security, failed := admin.ClientOptions(file)
-		if failed != nil {
-			return nil, failed
+	if config != "" {
+		security, err := admin.ClientOptions(config)
+		if err != nil {
+			return crew.Options{}, err
 		}
 		options = append(options, security...)
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("waited for %v", most))
-	defer cancel()
-	c, err := crew.Gather(bounded, crew.Options{
+	return crew.Options{
 		Topic: topic, Client: options, Name: fmt.Sprintf("suites/%d", os.Getpid()),
 		Say: func(line string) { _, _ = fmt.Fprintln(GinkgoWriter, line) },
-	}, 1)
+	}, nil
+}
+
+// openAt gives plans out to the workers at a topic.
+func openAt(ctx context.Context, place string, plans []fleet.Plan) (*fleet.Workers, error) {
+	const most = time.Minute // for workers to be there
+	o, err := workersAt(place, os.Getenv(WorkersConfigVariable))
+	if err != nil {
+		return nil, err
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("waited for %v", most))
+	defer cancel()
+	c, err := crew.Gather(bounded, o, 1)
 	if err != nil {
 		return nil, fmt.Errorf("workers at %s: %w", place, err)
 	}

@@ -354,6 +354,20 @@ func TestWaitingForWorkersEndsWithAReason(t *testing.T) {
 	}
 }
 
+func TestWhoWaitsIsToldByName(t *testing.T) {
+	t.Parallel()
+	at := cluster(t)
+	o := options(at.String(), topic, "asker", nil)
+	if names, err := crew.Waiting(t.Context(), o); err != nil || len(names) != 0 {
+		t.Errorf("Waiting() = %v, %v, want nobody where there is no topic", names, err)
+	}
+	worker(t, at, "early")
+	eventually(t, "the worker waits", func() bool {
+		names, err := crew.Waiting(t.Context(), o)
+		return err == nil && slices.Equal(names, []string{"early"})
+	})
+}
+
 func TestEverySharesSumIsThePlan(t *testing.T) {
 	t.Parallel()
 	plan := fleet.Plan{Rate: 100, Groups: []fleet.Group{{Name: "a", Count: 7}, {Name: "b", Count: 3}}}

@@ -69,7 +69,9 @@ func meet(ctx context.Context, o Options, group, topic string) (_ *meeting, err 
 			m.close()
 		}
 	}()
-	cl, err := kgo.NewClient(append(slices.Clone(o.Client), kgo.ClientID(o.Name), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	cl, err := kgo.NewClient(append(slices.Clone(o.Client),
+		kgo.ClientID(o.Name), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.MetadataMinAge(look/4))...) // else what it knew of a topic before it was made is true to it for five seconds
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +101,26 @@ func meet(ctx context.Context, o Options, group, topic string) (_ *meeting, err 
 	}
 	m.member.PauseFetchTopics(topic) // it is in the group for the assignment; records are read by cl
 	return m, nil
+}
+
+// Waiting are the names of the workers that wait at the topic now, sorted; none where there is no such topic.
+func Waiting(ctx context.Context, o Options) ([]string, error) {
+	cl, err := kgo.NewClient(append(slices.Clone(o.Client), kgo.ClientID(o.Name))...)
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	m := meeting{Options: o, cl: cl, adm: kadm.NewClient(cl)}
+	g, err := m.group(ctx, o.workers())
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(g.Members))
+	for i := range g.Members {
+		names[i] = g.Members[i].ClientID
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 func (m *meeting) makeTopics(ctx context.Context) error {

@@ -159,7 +159,7 @@ func (w *worker) offer(ctx context.Context, r *record) {
 	if err := w.send(ctx, take.write(w.reports(), 0)); err != nil {
 		w.say("the share of partition %d: %v", r.share, err)
 	}
-	w.say("the share of partition %d, one of %d, is taken from %s (%.60q)", r.share, r.of, coordinator, r.value)
+	w.say("the share of partition %d, one of %d, is taken from %s", r.share, r.of, coordinator)
 	out := &pieces{meeting: w.meeting, topic: w.reports(), from: record{kind: data, run: r.run, share: r.share, of: r.of, from: as}}
 	go func() {
 		defer close(s.ended)

@@ -24,6 +24,8 @@ clients from it, and report into it. docs/distributed.md shows it.
 Who may write into the topic can have workers connect anywhere, and who may read it reads the credentials of the clients.
 Workers and coordinator need CREATE, DESCRIBE, READ and WRITE on the topics TOPIC and TOPIC-reports, and READ on the groups
 TOPIC-workers and TOPIC-coordinator.`,
+		Example: `  brokerlab fleet worker --bootstrap-server localhost:9092 --topic fleet
+  brokerlab fleet run --bootstrap-server localhost:9092 --topic fleet --target localhost:9092`,
 		Args: cobra.NoArgs,
 	}
 	c.AddCommand(newFleetWait(env), newFleetRun(env))
@@ -43,7 +45,7 @@ func (o *meetingOptions) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.Lookup("bootstrap-server").Usage = "`host:port` of one or more brokers of the topic's cluster, separated by commas"
 	f.StringVar(&o.topic, "topic", "", "the `topic` where workers and coordinator meet; made where it is missing")
-	f.StringVar(&o.name, "name", "", "what this process is `called` in reports (default host/pid)")
+	f.StringVar(&o.name, "name", "", "the `name` of this process in reports (default host/pid)")
 	if err := c.MarkFlagRequired("topic"); err != nil {
 		panic(err) // the flag was added above
 	}

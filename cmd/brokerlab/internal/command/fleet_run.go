@@ -67,15 +67,15 @@ Exit status: 0 every client came up and stayed; 1 some did not, or a share was l
 	}
 	o.flags(c)
 	f := c.Flags()
-	f.IntVar(&o.workers, "workers", 1, "wait until so `many` workers are there")
-	f.DurationVar(&o.wait, "wait", time.Minute, "how `long` to wait for workers, and for the end of another run")
+	f.IntVar(&o.workers, "workers", 1, "wait until this `number` of workers is there")
+	f.DurationVar(&o.wait, "wait", time.Minute, "how long to wait for workers, and for the end of another run")
 	f.StringVar(&o.target, "target", "", "`host:port` of the brokers to connect to, separated by commas")
 	f.StringVar(&o.targetConfig, "target-config", "", "a client.properties `file`: how the clients authenticate and encrypt")
-	f.IntVar(&o.connections, "connections", 100, "`how` many clients, in all")
-	f.Float64Var(&o.rate, "rate", 0, "connections to begin a second, in all; 0: as fast as possible")
-	f.DurationVar(&o.hold, "hold", 10*time.Second, "how `long` the clients stay once all have come up")
-	f.StringVar(&o.behaviour, "behaviour", string(fleet.Idle), "what clients `do`: idle, metadata, produce or silent")
-	f.DurationVar(&o.every, "every", time.Second, "`time` between two requests of a client that asks for metadata or produces")
+	f.IntVar(&o.connections, "connections", 100, "the `number` of clients, in all")
+	f.Float64Var(&o.rate, "rate", 0, "the `number` of connections to begin a second, in all; 0: as fast as possible, which may be more than the queue of a listener takes (socket.listen.backlog.size, 50)")
+	f.DurationVar(&o.hold, "hold", 10*time.Second, "how long the clients stay once all have come up")
+	f.StringVar(&o.behaviour, "behaviour", string(fleet.Idle), "the `behaviour` of clients: idle, metadata, produce or silent")
+	f.DurationVar(&o.every, "every", time.Second, "time between two requests of a client that asks for metadata or produces")
 	f.StringVar(&o.records, "records-topic", "", "the `topic` of --target that clients produce to, or ask about")
 	f.StringVar(&o.clientID, "client-id", "", "the clients' `id`")
 	f.BoolVar(&o.yes, "yes", false, "load a target outside of this machine's loopback without asking")
@@ -252,7 +252,7 @@ func (o *fleetRunOptions) drive(ctx context.Context, options crew.Options, plan 
 		note(err)
 	}
 	result.count(plans, holders, stats, workers)
-	return result, ctx.Err()
+	return result, context.Cause(ctx) // nil unless it was interrupted
 }
 
 // keep lets the clients stay for a while, and looks meanwhile which workers are lost.
@@ -323,6 +323,9 @@ func (r *jsonFleet) count(plans []fleet.Plan, holders []string, stats []fleet.St
 	}
 }
 
+// synAgain is after how many milliseconds a kernel first asks again for a connection that was not answered.
+const synAgain = 1000
+
 func (o *fleetRunOptions) print(env Env, r *jsonFleet) error {
 	if o.format == formatJSON {
 		return printJSON(env.Stdout, r)
@@ -344,6 +347,10 @@ func (o *fleetRunOptions) print(env Env, r *jsonFleet) error {
 	for _, name := range slices.Sorted(maps.Keys(r.Latencies)) {
 		l := r.Latencies[name]
 		fmt.Fprintf(&text, "%-15s p50 %8.1f ms   p99 %8.1f ms   max %8.1f ms\n", name, l.P50, l.P99, l.Max)
+	}
+	if o.rate == 0 && r.Latencies[string(fleet.ConnectLatency)].Max >= synAgain {
+		text.WriteString(fold("Connects that took a second or more: a listener's accept queue was full, so that they were begun again. "+
+			"--rate 1000 begins so many a second.", tableWidth) + "\n")
 	}
 	for _, problem := range r.Problems {
 		fmt.Fprintf(&text, "%s\n", fold(shown(problem), tableWidth))

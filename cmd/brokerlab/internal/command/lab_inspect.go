@@ -156,20 +156,10 @@ func printListeners(b *strings.Builder, st *netlab.Status, wide bool) {
 		n := &st.Nodes[i]
 		exposed = exposed || len(n.Exposed) > 0
 		for _, l := range n.Listeners {
-			files := slices.Clone(l.Properties)
-			if len(files) > 1 && !wide {
-				files = []string{files[0], fmt.Sprintf("+%d", len(files)-1)}
-			}
-			for i, f := range files {
-				files[i] = strings.TrimPrefix(f, st.Folder+"/properties/")
-			}
-			if !wide {
-				files = []string{strings.Join(files, " ")}
-			}
-			row := []string{l.Name, n.Name, l.Protocol, l.Advertised, ""}
-			for _, f := range files { // a row each, the others with nothing before it
-				row[len(row)-1] = f
-				rows, row = append(rows, row), make([]string, len(row))
+			row := []string{l.Name, n.Name, l.Protocol, l.Advertised}
+			for _, files := range clientFiles(l, st.Folder, wide) {
+				rows = append(rows, append(row, files))
+				row = make([]string, len(row))
 			}
 		}
 		for _, p := range n.Exposed {
@@ -182,6 +172,18 @@ func printListeners(b *strings.Builder, st *netlab.Status, wide bool) {
 	if exposed {
 		fmt.Fprintf(b, "Clients of exposed ports (127.0.0.1) have the router's address: %s.\n", st.Router[0])
 	}
+}
+
+// clientFiles are the properties files for a listener, below the lab's folder for them, a row each: all, or the first and how many more.
+func clientFiles(l netlab.ListenerStatus, folder string, wide bool) []string {
+	files := slices.Clone(l.Properties)
+	for i, f := range files {
+		files[i] = strings.TrimPrefix(f, folder+"/properties/")
+	}
+	if len(files) > 1 && !wide {
+		return []string{fmt.Sprintf("%s +%d", files[0], len(files)-1)}
+	}
+	return files
 }
 
 func printSubnets(b *strings.Builder, st *netlab.Status, wide bool) {

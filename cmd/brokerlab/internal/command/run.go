@@ -67,7 +67,7 @@ some seconds. Get it by "brokerlab kafka fetch".
 
 Fleets that are too large for one process are split over processes of this machine; with --workers over those that wait at a
 topic (brokerlab fleet worker), which must be able to enter the labs' network namespaces: as root on this machine, in
-containers or cgroups of their own. A worker that dies breaks the promise that it worked for, by name.
+containers or cgroups of their own. One has to wait there when the run begins. A worker that dies breaks the promise that it worked for, by name.
 
 --repeat tries each promise again and again, until it breaks. --shard 1/4 to 4/4 are four parts of the whole, for four
 machines. Exit status: 0 every promise was kept, but for those that need root or what the target does not have; 1 one was
@@ -146,6 +146,11 @@ func runSuites(ctx context.Context, env Env, suites []string, o *runOptions) err
 	}
 	if err = options.Target.Find(); err != nil {
 		return &ExitError{Code: 2, Err: fmt.Errorf("--target %s: %w", o.target, err)}
+	}
+	if o.workers != "" {
+		if err = stage.FindWorkers(ctx, o.workers, o.workersConfig); err != nil {
+			return &ExitError{Code: 2, Err: err}
+		}
 	}
 	release, err := stage.Prepare(ctx, func() { _, _ = fmt.Fprintln(env.Stdout, "waiting for another run of scenarios on this machine") })
 	if err != nil {

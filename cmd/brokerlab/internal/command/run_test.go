@@ -48,6 +48,8 @@ func TestRunThatMakesNoSenseExitsWithTwo(t *testing.T) {
 		{[]string{"--pcap"}, "needs --report-dir"},
 		{[]string{"--target", "redpanda"}, "want broker, kafka or kafka:VERSION"},
 		{[]string{"--target", "kafka:3.9.0"}, "want 4.0.0 or later"},
+		{[]string{"--workers", "fleet"}, "want TOPIC@HOST:PORT"},
+		{[]string{"--workers", "fleet@127.0.0.1:1"}, "workers at fleet@127.0.0.1:1: "},
 		{[]string{"--target", "kafka:4.99.99"}, "brokerlab kafka fetch 4.99.99"},
 	} {
 		got := run(t, append([]string{"brokerlab", "run"}, test.args...)...)
