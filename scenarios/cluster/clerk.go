@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/scenarios/report"
@@ -19,8 +17,8 @@ import (
 )
 
 const (
-	// clerkPrincipal is whom the clerk's rules are for; its users, and the topics of its rules, are called clerkPrefix and a number.
-	clerkPrincipal, clerkPrefix = "User:clerk", "clerk-"
+	// clerkPrefix begins the names of the clerk's users, and of the topics of its rules.
+	clerkPrefix = "clerk-"
 	// clerkPace is the time between two that it asks for, and clerkPatience what it waits for an answer before it asks for the next.
 	clerkPace, clerkPatience = 100 * time.Millisecond, 5 * time.Second
 )
@@ -31,8 +29,8 @@ type clerk struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	mu           sync.Mutex // guards what follows
-	rules, users map[string]bool
+	// Owned by the goroutine that works until it has ended.
+	rules, users map[string]bool // acknowledged
 	refused      map[string]int
 }
 
@@ -52,52 +50,31 @@ func (c *clerk) work(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		at := c.s.All()[n/2%len(c.s.All())] // a rule and a user at each
-		name, kind := clerkPrefix+strconv.Itoa(n), c.rules
-		do := createRule
-		if n%2 == 1 {
-			do, kind = createUser, c.users
-		}
+		at := c.s.All()[n/2%len(c.s.All())].Of(nil) // a rule and a user at each
+		name := clerkPrefix + strconv.Itoa(n)
 		bounded, cancel := context.WithTimeout(ctx, clerkPatience)
-		err := do(bounded, at, name)
-		cancel()
-		c.mu.Lock()
-		if err == nil {
-			kind[name] = true
-		} else if ctx.Err() == nil {
-			c.refused[err.Error()]++
+		if n%2 == 0 {
+			code, err := makeRule(bounded, at, name, "*")
+			c.answered(ctx, c.rules, name, code, err)
+		} else {
+			code, err := setUser(bounded, at, name, []byte("salt of "+name))
+			c.answered(ctx, c.users, name, code, err)
 		}
-		c.mu.Unlock()
+		cancel()
 	}
 }
 
-// createRule asks a broker for a rule about a topic.
-func createRule(ctx context.Context, at *stage.Stage, topic string) error {
-	req := kmsg.NewPtrCreateACLsRequest()
-	one := kmsg.NewCreateACLsRequestCreation()
-	one.ResourceType, one.ResourceName, one.ResourcePatternType = kmsg.ACLResourceTypeTopic, topic, kmsg.ACLResourcePatternTypeLiteral
-	one.Principal, one.Host, one.Operation, one.PermissionType = clerkPrincipal, "*", kmsg.ACLOperationRead, kmsg.ACLPermissionTypeAllow
-	req.Creations = append(req.Creations, one)
-	resp, err := at.Try(ctx, req)
-	if err != nil {
-		return err
+// answered notes what became of a rule or a user.
+func (c *clerk) answered(ctx context.Context, noted map[string]bool, name string, code int16, err error) {
+	if err == nil {
+		err = refusal(code)
 	}
-	return refusal(resp.(*kmsg.CreateACLsResponse).Results[0].ErrorCode)
-}
-
-// createUser asks a broker for a user with a password.
-func createUser(ctx context.Context, at *stage.Stage, name string) error {
-	const sha256, iterations = 1, 4096
-	req := kmsg.NewPtrAlterUserSCRAMCredentialsRequest()
-	one := kmsg.NewAlterUserSCRAMCredentialsRequestUpsertion()
-	one.Name, one.Mechanism, one.Iterations = name, sha256, iterations
-	one.Salt, one.SaltedPassword = []byte("salt of "+name), make([]byte, 32)
-	req.Upsertions = append(req.Upsertions, one)
-	resp, err := at.Try(ctx, req)
-	if err != nil {
-		return err
+	switch {
+	case err == nil:
+		noted[name] = true
+	case ctx.Err() == nil:
+		c.refused[err.Error()]++
 	}
-	return refusal(resp.(*kmsg.AlterUserSCRAMCredentialsResponse).Results[0].ErrorCode)
 }
 
 // end stops the clerk. It may be called twice.
@@ -155,12 +132,4 @@ func usersAt(ctx context.Context, b *stage.Stage) map[string]bool {
 		names[resp.Results[i].User] = true
 	}
 	return names
-}
-
-// refusal is a code that a broker answered, as an error: nil for 0.
-func refusal(code int16) error {
-	if code == 0 {
-		return nil
-	}
-	return fmt.Errorf("refused with %w", kerr.ErrorForCode(code))
 }

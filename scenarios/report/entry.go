@@ -125,6 +125,7 @@ const (
 	LackPrivileges Lack = "privileges" // root, or a capability
 	LackKernel     Lack = "kernel"     // a feature of the kernel
 	LackTarget     Lack = "target"     // something that the product which the specs run against does not have
+	LackClient     Lack = "client"     // a library of clients, on this machine
 )
 
 // Entry is what a spec can attach: [Figure], [Latency], [Timeline], [Table], [Evidence] or [Lack].

@@ -133,6 +133,14 @@ func (s *Stage) self() kmsg.Requestor {
 	return one{s.client.Broker(int(s.id))}
 }
 
+// Of is this broker as a client sees it, or as the stage's own client does if c is nil: where no answer, or a refusal, is one of the answers.
+func (s *Stage) Of(c *kgo.Client) kmsg.Requestor {
+	if c == nil {
+		return s.self()
+	}
+	return one{c.Broker(int(s.id))}
+}
+
 // one sends requests to one broker of a cluster.
 type one struct{ broker *kgo.Broker }
 

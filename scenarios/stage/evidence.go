@@ -194,6 +194,12 @@ func isKept(folder string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
+// Without ends the spec as skipped, since this machine has no client of a kind.
+func Without(client string, why error) {
+	GinkgoHelper()
+	skip(report.LackClient, fmt.Sprintf("without clients of %s: %v", client, why))
+}
+
 // skip ends the spec as skipped, and notes what kind of thing the machine lacks.
 func skip(lack report.Lack, why string) {
 	GinkgoHelper()

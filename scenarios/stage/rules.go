@@ -155,11 +155,6 @@ func (s *Stage) Ask(ctx context.Context, req kmsg.Request) kmsg.Response {
 	return resp
 }
 
-// Try is [Stage.Ask] where no answer is one of the answers.
-func (s *Stage) Try(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
-	return s.self().Request(ctx, req)
-}
-
 // LogText is what the broker has printed so far.
 func (s *Stage) LogText() string {
 	GinkgoHelper()
