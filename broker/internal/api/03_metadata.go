@@ -45,7 +45,7 @@ func describeMetadata(q *call, req *kmsg.MetadataRequest) {
 			q.completeMetadata(req, resp)
 			return
 		}
-		q.then(func() {
+		q.apart(func() {
 			q.createMissing(missing)
 			q.ask(&ask, func(answer kmsg.Response) {
 				resp := answer.(*kmsg.MetadataResponse)

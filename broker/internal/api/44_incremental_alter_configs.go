@@ -95,7 +95,7 @@ func (q *call) ownConfigs(topic string) map[string]string {
 	resource := kmsg.NewDescribeConfigsRequestResource()
 	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeTopic, topic
 	req.Resources = append(req.Resources, resource)
-	answer, err := q.server.o.Engine.Request(q.server.ctx, req)
+	answer, err := q.server.o.Engine.Request(q.ctx, req)
 	if err != nil {
 		return own
 	}
@@ -127,7 +127,7 @@ func (q *call) replaceGroup(r *changed, validateOnly bool) {
 		}
 	}
 	req.Resources = append(req.Resources, resource)
-	answer, err := q.server.o.Engine.Request(q.server.ctx, req)
+	answer, err := q.server.o.Engine.Request(q.ctx, req)
 	if err != nil {
 		r.refuse(kerr.UnknownServerError, "%s", kerr.UnknownServerError.Description)
 		return

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,6 +47,15 @@ type changedConfig struct {
 
 func (c *changed) refuse(err *kerr.Error, format string, args ...any) {
 	c.code, c.message = err.Code, nonEmpty(fmt.Sprintf(format, args...))
+}
+
+// fail is what an alteration comes to that could not be stored.
+func (c *changed) fail(err error) {
+	why := kerr.UnknownServerError
+	if errors.Is(err, context.DeadlineExceeded) {
+		why = kerr.RequestTimedOut
+	}
+	c.refuse(why, "%s", why.Description)
 }
 
 // run alters what is the front door's, asks the data plane for the rest, and answers. ask makes the
@@ -237,7 +247,7 @@ func (a *alteration) alterBroker(r *changed) {
 		r.refuse(refused.err, "%s", refused.message)
 	case err != nil:
 		q.server.o.Log.Error("alteration of broker configs failed", slog.Any("error", err))
-		r.refuse(kerr.UnknownServerError, "%s", kerr.UnknownServerError.Description)
+		r.fail(err)
 	case !a.validateOnly:
 		q.logAltered(r)
 	}
@@ -281,7 +291,7 @@ func (s *Server) acts(name string) bool {
 // change is one alteration of broker configs, alone at its time: checked, stored, put to work.
 func (a *alteration) change(r *changed) error {
 	s := a.call.server
-	if err := s.o.Metadata.CatchUp(s.ctx); err != nil {
+	if err := s.o.Metadata.CatchUp(a.call.ctx); err != nil {
 		return err
 	}
 	s.altering.Lock()
@@ -304,7 +314,7 @@ func (a *alteration) change(r *changed) error {
 		prepared.Discard()
 		return err
 	}
-	if err := s.o.Metadata.Append(s.ctx, records...); err != nil {
+	if err := s.o.Metadata.Append(a.call.ctx, records...); err != nil {
 		prepared.Discard()
 		return err
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,6 +44,8 @@ type call struct {
 	closing    bool           // the answer is the connection's last
 	closeAfter network.Reason // why, when closing
 	delay      time.Duration  // how long the answer and the close are held, when closing
+
+	ctx context.Context //nolint:containedctx // ends what its handler waits for: that of the server, or sooner, see [waiting]
 
 	answered func() // what is to be done when the data plane has answered, or will not; nil is nothing
 
@@ -164,6 +167,10 @@ func (q *call) fail(req kmsg.Request, err error) {
 		return
 	case errors.As(err, &known):
 		q.refuse(req, known, "")
+		return
+	case errors.Is(err, context.DeadlineExceeded):
+		q.server.o.Log.Warn("the metadata log did not answer in time", slog.String("connection", q.conn.ID()), slog.String("api", q.row.name))
+		q.refuse(req, kerr.RequestTimedOut, kerr.RequestTimedOut.Description)
 		return
 	}
 	q.server.o.Log.Error("request failed", slog.String("connection", q.conn.ID()), slog.String("api", q.row.name),

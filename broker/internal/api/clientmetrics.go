@@ -40,14 +40,14 @@ func (a *alteration) alterSubscription(r *changed) {
 	s := a.call.server
 	s.altering.Lock()
 	defer s.altering.Unlock()
-	err := s.o.Metadata.CatchUp(s.ctx)
+	err := s.o.Metadata.CatchUp(a.call.ctx)
 	old := s.o.Metadata.Image().Configs(subscriptionResource(r.name))
 	var after map[string]string
 	if err == nil {
 		after, err = subscribed(r, old, a.replace)
 	}
 	if err == nil && !a.validateOnly {
-		err = s.o.Metadata.Append(s.ctx, difference(subscriptionResource(r.name), old, after)...)
+		err = s.o.Metadata.Append(a.call.ctx, difference(subscriptionResource(r.name), old, after)...)
 	}
 	var refused *configError
 	switch {
@@ -55,7 +55,7 @@ func (a *alteration) alterSubscription(r *changed) {
 		r.refuse(refused.err, "%s", refused.message)
 	case err != nil:
 		s.o.Log.Error("alteration of a subscription to client metrics failed", slog.Any("error", err))
-		r.refuse(kerr.UnknownServerError, "%s", kerr.UnknownServerError.Description)
+		r.fail(err)
 	case !a.validateOnly:
 		s.o.Log.Info("altered client metrics", slog.String("subscription", r.name), slog.String("principal", principal(a.call.conn.Identity())))
 	}

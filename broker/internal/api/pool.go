@@ -4,7 +4,7 @@ import (
 	"sync"
 )
 
-// pool runs calls on a bounded number of workers, first come first served. Its queue cannot be
+// pool runs calls on a bounded number of workers, first come first served, and beside them those that wait. Its queue cannot be
 // longer than there are connections: each has at most one request on its way. Safe for concurrent
 // use.
 type pool struct {
@@ -54,6 +54,15 @@ func (p *pool) submit(c *call) {
 	p.queue[(p.head+p.length)%len(p.queue)] = c
 	p.length++
 	p.work.Signal()
+}
+
+// apart runs c on a goroutine of its own. A closed pool drops it, as submit does.
+func (p *pool) apart(c *call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.done.Go(c.work)
+	}
 }
 
 // next waits for a call; nil ends the worker.

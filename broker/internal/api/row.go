@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -46,7 +47,7 @@ func serve[T any, Q message[T], P kmsg.Response](key kmsg.Key, lowest, highest i
 	r := base[T, Q](key.Int16(), lowest, highest)
 	r.ours = true
 	r.run = func(q *call, req kmsg.Request) {
-		resp, err := handler(q.server.ctx, q, req.(Q))
+		resp, err := handler(q.ctx, q, req.(Q))
 		if err != nil {
 			q.fail(req, err)
 			return
@@ -104,6 +105,30 @@ func wait[T any, Q message[T]](key kmsg.Key, lowest, highest int16, topics []str
 func passing(r row) row {
 	r.passing = true
 	return r
+}
+
+// changePatience is how long a change may wait for the metadata log: Kafka's brokers wait as long for their controller.
+const changePatience = 30 * time.Second
+
+// waiting marks the row of an API whose handler waits for the metadata log or the data plane. Either may not answer for long: so it
+// holds no worker meanwhile, and gives up when its client would.
+func waiting(r row) row {
+	run := r.run
+	r.run = func(q *call, req kmsg.Request) {
+		q.apart(func() {
+			ctx, cancel := context.WithTimeout(q.server.ctx, changePatience)
+			defer cancel()
+			q.ctx = ctx
+			run(q, req)
+		})
+	}
+	return r
+}
+
+// apart goes on with a call on a goroutine of its own, where it may wait. There are no more of them than connections.
+func (q *call) apart(next func()) {
+	q.do = func(*call) { next() }
+	q.server.pool.apart(q)
 }
 
 // ask hands req to the data plane and runs then with its answer, on another goroutine.

@@ -250,7 +250,7 @@ func (s *Server) Frame(c *network.Conn, frame []byte) {
 		c.Close(network.ReasonPrincipalNotMappable)
 		return
 	}
-	q := &call{server: s, conn: c, session: ss, received: time.Now()}
+	q := &call{server: s, conn: c, session: ss, received: time.Now(), ctx: s.ctx}
 	if ss.sasl != nil && ss.sasl.Raw() {
 		q.body, q.do = frame, (*call).rawToken
 		s.pool.submit(q)
