@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -63,7 +67,17 @@ func dialer(config *tls.Config) func(ctx context.Context, network, address strin
 	if config == nil {
 		return nil
 	}
-	return (&tls.Dialer{Config: config}).DialContext
+	d := &tls.Dialer{Config: config}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := d.DialContext(ctx, network, address)
+		if _, foreign := errors.AsType[x509.UnknownAuthorityError](err); foreign {
+			return nil, fmt.Errorf("%w: engine.ssl.truststore.location has to hold its CA", err)
+		}
+		if _, plain := errors.AsType[tls.RecordHeaderError](err); plain || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+			return nil, fmt.Errorf("TLS handshake: %w (does it speak TLS there? engine.security.protocol says so)", err)
+		}
+		return conn, err
+	}
 }
 
 // engineChanged is told that the engine offers other versions.

@@ -31,7 +31,7 @@ type HostOptions struct {
 	// Nodes is how many nodes it has, with the ids 1, 2 …
 	Nodes int
 	// Listen is host:port, at which it is asked for its nodes. They have the ports after that; with port 0 any. Where
-	// Alone is set the one node is at Listen itself.
+	// Alone is set the one node is at Listen itself, and says that it is no data plane for brokers but holds their metadata log.
 	Listen string
 	Alone  bool
 	// Advertised is the host that clients are told; the one of Listen when empty.
@@ -49,6 +49,7 @@ type Host struct {
 	refuse    func(kmsg.Request, int16, string) kmsg.Response
 	listeners []net.Listener
 	nodes     []int32 // whose each listener is
+	alone     bool    // it holds a metadata log
 	offers    kmsg.ApiVersionsResponse
 
 	mu     sync.Mutex
@@ -62,7 +63,7 @@ func Listen(ctx context.Context, o HostOptions) (*Host, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	h := &Host{log: o.Log, refuse: o.Refuse, conns: map[net.Conn]struct{}{}}
+	h := &Host{log: o.Log, refuse: o.Refuse, alone: o.Alone, conns: map[net.Conn]struct{}{}}
 	err := h.bind(ctx, &o)
 	if err == nil {
 		o.NodeID = int32(o.Nodes)
@@ -100,7 +101,7 @@ func (h *Host) bind(ctx context.Context, o *HostOptions) error {
 		advertised = host
 	}
 	if ip, err := netip.ParseAddr(advertised); advertised == "" || err == nil && ip.IsUnspecified() {
-		return fmt.Errorf("address %q: brokers cannot be told to connect to any address", o.Listen)
+		return fmt.Errorf("address %q: brokers cannot be told to connect to any address: name a host to advertise", o.Listen)
 	}
 	count := 1 + o.Nodes
 	if o.Alone {
@@ -382,6 +383,9 @@ func (h *Host) apiVersions(version int16) *kmsg.ApiVersionsResponse {
 	resp.ApiKeys = append([]kmsg.ApiVersionsResponseApiKey{{ApiKey: kmsg.ApiVersions.Int16(), MaxVersion: highest}}, resp.ApiKeys...)
 	if version >= namesFeatures {
 		resp.SupportedFeatures = []kmsg.ApiVersionsResponseSupportedFeature{{Name: Sign, MinVersion: 1, MaxVersion: 1}}
+		if h.alone {
+			resp.SupportedFeatures = append(resp.SupportedFeatures, kmsg.ApiVersionsResponseSupportedFeature{Name: logSign, MinVersion: 1, MaxVersion: 1})
+		}
 	}
 	resp.FinalizedFeaturesEpoch = -1
 	return &resp

@@ -51,6 +51,9 @@ const (
 	backOff     = 100 * time.Millisecond
 	mostBackOff = 2 * time.Second
 
+	// tellAfter is how long a first attempt to find it may take before its reason is told.
+	tellAfter = 2 * time.Second
+
 	// maxIdleRemote bounds the connections that wait for a lessee, idleLife how long they do: an idle client costs none.
 	maxIdleRemote = 128
 	idleLife      = 30 * time.Second
@@ -60,8 +63,12 @@ const (
 	maxWaiting = 256 << 20
 )
 
-// Sign is the feature by which a data plane of ours says in ApiVersions that it is one.
-const Sign = "brokerlab.engine"
+// Sign is the feature by which a data plane of ours says in ApiVersions that it is one; logSign says that it is there for a metadata
+// log alone.
+const (
+	Sign    = "brokerlab.engine"
+	logSign = "brokerlab.metadata"
+)
 
 // reach is what is known of the far end while it is there. It is not changed.
 type reach struct {
@@ -121,13 +128,30 @@ func openRemote(ctx context.Context, o *Options) (*Engine, error) {
 	e.plane, e.remote = p, p
 	e.leases.open, e.leases.linger, e.leases.maxIdle, e.leases.life = p.open, linger, maxIdleRemote, idleLife
 	p.done.Go(p.watch)
-	select {
-	case <-p.first:
-		e.recovered = true
-		return e, nil
-	case <-ctx.Done():
-		err := fmt.Errorf("reach node %d of the engine at %s: %s", o.NodeID, strings.Join(o.Remote.Seeds, ","), p.because())
+	if err := p.await(ctx); err != nil {
 		return nil, errors.Join(err, e.Close())
+	}
+	e.recovered = true
+	return e, nil
+}
+
+// await waits until the far end was reached, and says meanwhile, once for each reason, why it was not.
+func (p *remotePlane) await(ctx context.Context) error {
+	tick := time.NewTicker(tellAfter)
+	defer tick.Stop()
+	told, at := "", strings.Join(p.o.Seeds, ",")
+	for {
+		select {
+		case <-p.first:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("reach node %d of the engine at %s: %s", p.nodeID, at, p.because())
+		case <-tick.C:
+		}
+		if why := p.because(); why != told {
+			told = why
+			p.log.Warn("waiting for the engine", slog.Int("node", int(p.nodeID)), slog.String("at", at), slog.String("error", why))
+		}
 	}
 }
 
@@ -333,6 +357,9 @@ func (p *remotePlane) findAt(address string) (_ *remoteConn, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if signed(offers, logSign) {
+		return nil, errors.New("it holds a metadata log and no topics: it is for metadata.bootstrap.servers")
+	}
 	metadata, err := p.metadata(c)
 	if err != nil {
 		return nil, err
@@ -348,7 +375,7 @@ func (p *remotePlane) findAt(address string) (_ *remoteConn, err error) {
 	last := p.last.Load()
 	switch {
 	case found.address == "":
-		return nil, fmt.Errorf("the cluster has no node %d now, only %d", p.nodeID, found.nodes)
+		return nil, fmt.Errorf("the cluster has no node %d now, only %d: node.id has to be that of one of its nodes", p.nodeID, found.nodes)
 	case last != nil && last.cluster != found.cluster:
 		return nil, fmt.Errorf("the cluster is %s, but was %s", found.cluster, last.cluster)
 	}
@@ -364,9 +391,14 @@ func (p *remotePlane) findAt(address string) (_ *remoteConn, err error) {
 			return nil, fmt.Errorf("node %d at %s: %w", p.nodeID, found.address, err)
 		}
 	}
-	found.kafka = !slices.ContainsFunc(offers.SupportedFeatures, func(f kmsg.ApiVersionsResponseSupportedFeature) bool { return f.Name == Sign })
+	found.kafka = !signed(offers, Sign)
 	p.reached(&found, offers, metadata)
 	return c, nil
+}
+
+// signed tells whether a node says that it has a feature.
+func signed(offers *kmsg.ApiVersionsResponse, feature string) bool {
+	return slices.ContainsFunc(offers.SupportedFeatures, func(f kmsg.ApiVersionsResponseSupportedFeature) bool { return f.Name == feature })
 }
 
 // reached lets the far end be used.

@@ -4,7 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -113,6 +118,72 @@ func TestWithoutAnEngineOpenSaysWhereItLooked(t *testing.T) {
 	t.Log(err)
 	if errors.Is(err, context.Canceled) {
 		t.Errorf("Open = %v, want why", err)
+	}
+}
+
+// lines is a log whose lines can be waited for.
+type lines struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *lines) have(part string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.all.String(), part)
+}
+
+func TestWhatKeepsAFaceWaitingIsLogged(t *testing.T) {
+	t.Parallel()
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = plain.Close() })
+	go func() { // answers as TLS does that is asked in plain text
+		for {
+			c, refused := plain.Accept()
+			if refused != nil {
+				return
+			}
+			_, _ = c.Write([]byte{tlsAlert, tlsMajor, 3, 0, 2, 2, 10})
+			_, _ = io.Copy(io.Discard, c)
+		}
+	}()
+	log, err := Listen(t.Context(), HostOptions{Options: Options{ClusterID: "log"}, Nodes: 1, Alone: true, Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go log.Serve() //nolint:errcheck // until it is closed
+	t.Cleanup(func() { _ = log.Close() })
+	for want, seed := range map[string]string{
+		"connection refused":                           "127.0.0.1:1",
+		"no node 7 now, only [1 2]: node.id has to be": hostEngine(t, 2).Addr(),
+		"it wants TLS":                                 plain.Addr().String(),
+		"it is for metadata.bootstrap.servers":         log.Addr(),
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var said lines
+			opened := make(chan error, 1)
+			go func() {
+				_, err := Open(ctx, Options{NodeID: 7, Remote: &Remote{Seeds: []string{seed}}, Log: slog.New(slog.NewTextHandler(&said, nil))})
+				opened <- err
+			}()
+			eventually(t, "the reason is logged: "+want, func() bool { return said.have("waiting for the engine") && said.have(want) })
+			cancel()
+			if err := <-opened; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Open = %v, want the reason %q", err, want)
+			}
+		})
 	}
 }
 

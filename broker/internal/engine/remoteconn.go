@@ -174,6 +174,12 @@ func (c *remoteConn) ask(req kmsg.Request) (kmsg.Response, error) {
 	return resp, nil
 }
 
+// The first two bytes by which TLS refuses what is not TLS (RFC 8446, 5.1 and 6).
+const (
+	tlsAlert = 21
+	tlsMajor = 3
+)
+
 // receive reads one answer without its length prefix, into memory of from where that is given. Of a length that is
 // claimed only so much is believed as was asked for.
 func (c *remoteConn) receive(from *wire.Buffers, asked int) ([]byte, error) {
@@ -183,6 +189,9 @@ func (c *remoteConn) receive(from *wire.Buffers, asked int) ([]byte, error) {
 	}
 	size := int64(int32(binary.BigEndian.Uint32(prefix[:])))
 	if size < 4 || size > maxAnswer {
+		if prefix[0] == tlsAlert && prefix[1] == tlsMajor {
+			return nil, errors.New("it wants TLS: see engine.security.protocol")
+		}
 		return nil, fmt.Errorf("an answer of %d bytes", size)
 	}
 	first := int(min(size, int64(asked)+believed))

@@ -13,7 +13,7 @@ var (
 	ErrInvalid     = errors.New("is not valid")                                  // the record itself is wrong
 	ErrUnsupported = errors.New("is not supported by the current feature level") // metadata.version is too low
 	// ErrDuplicateBroker is Kafka's DUPLICATE_BROKER_REGISTRATION.
-	ErrDuplicateBroker = errors.New("is registered by another incarnation that lives")
+	ErrDuplicateBroker = errors.New("is registered by another incarnation that lives, as when two brokers have one node.id")
 )
 
 // Why a store does not work.

@@ -67,6 +67,9 @@ func runEngine(ctx context.Context, env Env, o engineOptions) error {
 		}
 		o.cfg.Properties[key] = value
 	}
+	if err := o.check(); err != nil {
+		return err
+	}
 	o.cfg.Log = processLog(env, o.level, o.json)
 	o.cfg.Ready = func(bootstrap, metadata string) {
 		fmt.Fprintf(env.Stdout, "engine.bootstrap.servers=%s\n", bootstrap)
