@@ -138,6 +138,7 @@ func TestLogThatIsGoneForAWhileFencesAllAndThenNobody(t *testing.T) {
 	a, b := open(t, at(c, 1)), open(t, at(c, 2))
 	join(t, a, brisk)
 	join(t, b, brisk)
+	eventually(t, "broker 1 knows both", func() bool { return len(a.Image().Brokers()) == 2 })
 	c.Close()
 	eventually(t, "both fence themselves", func() bool { return a.Fenced() && b.Fenced() })
 	if len(a.Image().Brokers()) != 2 {

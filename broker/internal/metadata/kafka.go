@@ -97,6 +97,13 @@ func (k *kafka) forget(topic string) {
 	}
 }
 
+// renounce makes the next request take the topic as it is, whichever it was.
+func (k *kafka) renounce(topic string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.leaders, topic)
+}
+
 // describe asks for the metadata of a topic.
 func (k *kafka) describe(ctx context.Context, topic string) (*kmsg.MetadataResponseTopic, error) {
 	req := kmsg.NewPtrMetadataRequest()

@@ -161,16 +161,10 @@ func (m *member) round(ctx context.Context) error {
 	defer cancel()
 	sent := time.Now()
 	me, registered := m.registration()
-	if registered {
-		value := binary.AppendVarint(binary.AppendVarint([]byte{0}, int64(me.ID)), me.Epoch)
-		if _, err := m.kafka.produce(ctx, m.topic, [][]byte{value}, m.Session/3); err != nil {
-			return err
-		}
-	}
-	if err := m.listen(ctx); err != nil {
+	if err := m.beat(ctx, me, registered); err != nil {
 		return err
 	}
-	if err := m.fenceSilent(ctx); err != nil {
+	if err := m.fenceSilent(ctx, registered); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -191,6 +185,25 @@ func (m *member) round(ctx context.Context) error {
 	}
 	m.acknowledged(sent)
 	return nil
+}
+
+// beat gives a sign of life, if the broker is registered, and reads those of the others. Their topic holds nothing that would be
+// missed: when it is gone it is made anew.
+func (m *member) beat(ctx context.Context, me Broker, registered bool) error {
+	var err error
+	if registered {
+		value := binary.AppendVarint(binary.AppendVarint([]byte{0}, int64(me.ID)), me.Epoch)
+		_, err = m.kafka.produce(ctx, m.topic, [][]byte{value}, m.Session/3)
+	}
+	if err == nil {
+		err = m.listen(ctx)
+	}
+	if !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.As(err, new(final)) {
+		return err
+	}
+	m.kafka.renounce(m.topic)
+	m.position = -1
+	return errors.Join(err, m.store.log.makeTopic(ctx, m.store.slog, m.topic, heartbeatSettings()))
 }
 
 func (m *member) register(ctx context.Context, self Broker) error {
@@ -244,8 +257,9 @@ func (m *member) listen(ctx context.Context) error {
 }
 
 // fenceSilent fences brokers that have given no sign of life for a session. The live one with the lowest id does so first,
-// the others when it has not after half a session more; an earlier incarnation of its own is the broker's own to fence.
-func (m *member) fenceSilent(ctx context.Context) error {
+// the others when it has not after half a session more; an earlier incarnation of its own is the broker's own to fence. That is all
+// it fences until it is registered itself: another may live that has its id.
+func (m *member) fenceSilent(ctx context.Context, registered bool) error {
 	now := time.Now()
 	known := map[sign]time.Time{}
 	lowest := m.id
@@ -271,19 +285,33 @@ func (m *member) fenceSilent(ctx context.Context) error {
 		patience += m.Session / 2
 	}
 	for _, b := range live {
-		silence := now.Sub(known[sign{b.ID, b.Epoch}])
-		if silence < patience && (b.ID != m.id || silence < m.Session) {
+		silence, most := now.Sub(known[sign{b.ID, b.Epoch}]), patience
+		switch {
+		case b.ID == m.id:
+			most = m.Session
+		case !registered:
 			continue
 		}
-		err := m.store.Append(ctx, FenceBroker{ID: b.ID, Epoch: b.Epoch})
-		if err != nil && !errors.Is(err, ErrNotFound) { // somebody else did
-			return err
+		if silence < most {
+			continue
 		}
-		if err == nil {
-			m.store.slog.Warn("fenced a broker that gave no sign of life", slog.Int("broker", int(b.ID)), slog.Duration("silent", silence))
+		if err := m.fence(ctx, b, silence); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// fence fences a broker, unless somebody else has.
+func (m *member) fence(ctx context.Context, b Broker, silence time.Duration) error {
+	err := m.store.Append(ctx, FenceBroker{ID: b.ID, Epoch: b.Epoch})
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err == nil:
+		m.store.slog.Warn("fenced a broker that gave no sign of life", slog.Int("broker", int(b.ID)), slog.Duration("silent", silence))
+	}
+	return err
 }
 
 // catchUp waits until the image holds all that the log has now.

@@ -123,14 +123,17 @@ func (s *Store) considerSnapshot() {
 // snapshotPause is how long after one that failed another is tried.
 const snapshotPause = 10 * time.Second
 
-// takesSnapshots tells whether that is this broker's task: the live one with the lowest id has it.
+// takesSnapshots tells whether that is this broker's task: the live one with the lowest id has it. A process that has only the id of
+// that one, and may never be let in, would have the log take the other's changes for those of the past.
 func (s *Store) takesSnapshots(image *Image) bool {
-	for _, b := range image.Brokers() {
+	brokers := image.Brokers()
+	for _, b := range brokers {
 		if !b.Fenced {
-			return b.ID == s.node && !s.Fenced()
+			m := s.member.Load()
+			return m != nil && b.ID == s.node && b.Incarnation == m.incarnation && !s.Fenced()
 		}
 	}
-	return true // alone, or nobody has joined
+	return len(brokers) == 0 // alone, or nobody has joined yet
 }
 
 // takeSnapshot writes a snapshot, tells the log, and then shortens the log. It may end at any point: what it has written is
