@@ -73,11 +73,11 @@ func (f *franz) produce(ctx context.Context, p *kgo.Client, who int) {
 		flying.Add(1)
 		p.TryProduce(context.WithoutCancel(ctx), &kgo.Record{Partition: int32(n % partitions), Value: []byte(value)}, func(r *kgo.Record, err error) {
 			defer flying.Done()
-			why := ""
-			if err != nil {
-				why = err.Error()
+			if l := (lane{franzGo, r.Partition}); err != nil {
+				f.journal.refuse(l, err.Error())
+			} else {
+				f.journal.acknowledge(l, value, r.Offset)
 			}
-			f.journal.answered(lane{franzGo, r.Partition}, value, why)
 		})
 	}
 }

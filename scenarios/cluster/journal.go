@@ -12,10 +12,17 @@ type lane struct {
 	partition int32
 }
 
+// place is where a record is.
+type place struct {
+	lane
+
+	offset int64
+}
+
 // journal is what clients were told: which records are acknowledged, and which each kind's group has got. Safe for concurrent use.
 type journal struct {
 	mu       sync.Mutex // guards what follows
-	acked    map[string]kind
+	acked    map[string]place
 	last     map[lane]time.Time // of its last acknowledgement
 	longest  map[kind]time.Duration
 	refused  map[string]int // errors of records that were not acknowledged
@@ -23,22 +30,25 @@ type journal struct {
 }
 
 func newJournal() *journal {
-	return &journal{acked: map[string]kind{}, last: map[lane]time.Time{}, longest: map[kind]time.Duration{}, refused: map[string]int{}, consumed: map[kind]map[string]bool{}}
+	return &journal{acked: map[string]place{}, last: map[lane]time.Time{}, longest: map[kind]time.Duration{}, refused: map[string]int{}, consumed: map[kind]map[string]bool{}}
 }
 
-// answered notes what became of a record; why is "" if it was acknowledged.
-func (j *journal) answered(l lane, value, why string) {
+// acknowledge notes that a record is acknowledged, at an offset; one below 0 is not known.
+func (j *journal) acknowledge(l lane, value string, offset int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if why != "" {
-		j.refused[string(l.kind)+": "+why]++
-		return
-	}
 	now := time.Now()
 	if before, ok := j.last[l]; ok {
 		j.longest[l.kind] = max(j.longest[l.kind], now.Sub(before))
 	}
-	j.acked[value], j.last[l] = l.kind, now
+	j.acked[value], j.last[l] = place{l, offset}, now
+}
+
+// refuse notes that a record is not acknowledged.
+func (j *journal) refuse(l lane, why string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.refused[string(l.kind)+": "+why]++
 }
 
 // got notes that the group of a kind has a record.
@@ -63,14 +73,14 @@ func (j *journal) by() (count map[kind]int, longest map[kind]time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	count = map[kind]int{}
-	for _, k := range j.acked {
-		count[k]++
+	for _, p := range j.acked {
+		count[p.kind]++
 	}
 	return count, maps.Clone(j.longest)
 }
 
-// all is every record that was acknowledged, and who produced it.
-func (j *journal) all() map[string]kind {
+// all is every record that was acknowledged.
+func (j *journal) all() map[string]place {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return maps.Clone(j.acked)
@@ -105,10 +115,8 @@ func (j *journal) unconsumed(k kind) []string {
 	defer j.mu.Unlock()
 	var missing []string
 	for value := range j.acked {
-		if !j.consumed[k][value] {
-			if missing = append(missing, value); len(missing) == some {
-				break
-			}
+		if len(missing) < some && !j.consumed[k][value] {
+			missing = append(missing, value)
 		}
 	}
 	return missing

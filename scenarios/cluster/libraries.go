@@ -19,15 +19,15 @@ var _ = Describe("A cluster", Label("cluster"), stage.Needs(stage.Faces), func()
 			}
 			s := three(ctx)
 			l := beginWith(ctx, s, k)
-			for _, b := range s.All() {
-				Eventually(func() map[string]string {
-					principals := map[string]string{}
+			Eventually(func() map[string]string {
+				principals := map[string]string{}
+				for _, b := range s.All() {
 					for _, c := range b.Connections(ctx) {
 						principals[c.Principal] = c.SoftwareName
 					}
-					return principals
-				}).WithContext(ctx).WithTimeout(patience).Should(Equal(map[string]string{"User:alice": names[k], "User:bob": names[k]}), "who uses %s with what", b.Name())
-			}
+				}
+				return principals
+			}).WithContext(ctx).WithTimeout(patience).Should(Equal(map[string]string{"User:alice": names[k], "User:bob": names[k]}), "who uses the cluster with what")
 			l.finish(ctx, never)
 		}, SpecTimeout(3*time.Minute))
 	}

@@ -52,26 +52,28 @@ func beginProgram(ctx context.Context, s *stage.Stage, k kind, line []string, j 
 func note(j *journal, k kind, line string) bool {
 	const all = 4 // words: the last is a text
 	words := strings.SplitN(line, " ", all)
-	switch words[0] {
-	case "got":
+	if words[0] == "got" {
 		j.got(k, strings.TrimPrefix(line, "got "))
 		return true
-	case "acked", "refused":
-		if len(words) < all-1 {
-			return false
-		}
-		partition, err := strconv.ParseInt(words[1], 10, 32)
-		if err != nil {
-			return false
-		}
-		why := ""
-		if words[0] == "refused" {
-			why = words[len(words)-1]
-		}
-		j.answered(lane{k, int32(partition)}, strings.ToLower(string(k))+"-"+words[2], why)
+	}
+	if words[0] != "acked" && words[0] != "refused" || len(words) < all {
+		return false
+	}
+	partition, err := strconv.ParseInt(words[1], 10, 32)
+	if err != nil {
+		return false
+	}
+	l, value := lane{k, int32(partition)}, strings.ToLower(string(k))+"-"+words[2]
+	if words[0] == "refused" {
+		j.refuse(l, words[3])
 		return true
 	}
-	return false
+	offset, err := strconv.ParseInt(words[3], 10, 64)
+	if err != nil {
+		return false
+	}
+	j.acknowledge(l, value, offset)
+	return true
 }
 
 // errGone is returned for a program that ended by itself.

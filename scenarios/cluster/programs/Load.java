@@ -25,7 +25,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * <p>Records are numbered from 0 on and go to one partition after another. Lines on standard output tell what became of each:
  *
  * <pre>
- * acked   PARTITION NUMBER          the brokers have it
+ * acked   PARTITION NUMBER OFFSET   the brokers have it; an offset below 0 is not known
  * refused PARTITION NUMBER TEXT     nobody knows whether they have it
  * got     VALUE                     the consumer has it
  * settled                           the answer to the line "stop" on standard input: nothing is produced any more, and every record had an answer
@@ -102,7 +102,7 @@ public final class Load {
             int partition = n % partitions;
             producer.send(new ProducerRecord<>(topic, partition, null, PREFIX + n), (where, problem) -> {
                 if (problem == null) {
-                    say("acked " + partition + " " + number);
+                    say("acked " + partition + " " + number + " " + where.offset());
                 } else {
                     say("refused " + partition + " " + number + " " + text(problem));
                 }
@@ -116,7 +116,7 @@ public final class Load {
             consumer.subscribe(List.of(topic));
             while (!over) {
                 try {
-                    for (ConsumerRecord<String, String> r : consumer.poll(Duration.ofMillis(200))) {
+                    for (ConsumerRecord<String, String> r : consumer.poll(Duration.ofMillis(100))) {
                         say("got " + r.value());
                     }
                 } catch (WakeupException e) {

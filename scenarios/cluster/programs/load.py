@@ -48,7 +48,7 @@ def produce(producer, topic, partitions, pace):
     while not stopped.is_set():
         def answered(error, message, n=n):
             if error is None:
-                say("acked", message.partition(), n)
+                say("acked", message.partition(), n, message.offset())
             else:
                 say("refused", message.partition(), n, error)
 
@@ -64,7 +64,7 @@ def produce(producer, topic, partitions, pace):
 def consume(consumer, topic):
     consumer.subscribe([topic])
     while not over.is_set():
-        for message in consumer.consume(500, 0.2):
+        for message in consumer.consume(500, 0.1):
             if message.error() is None:
                 say("got", message.value().decode())
             else:
