@@ -20,6 +20,8 @@ is store.
 A configuration is what a client says of itself, and a push carries no id of its sender: a client is known by its principal,
 address, client id, listener and software. Clients that have all of that in common and pushed different configurations are
 ambiguous: all of them are shown, and which connection runs with which is not known.`,
+		Example: `  brokerlab clients list --bootstrap-server localhost:9092
+  brokerlab clients lint --bootstrap-server localhost:9092`,
 		Args: cobra.NoArgs,
 	}
 	c.AddCommand(newClientsList(env), newClientsShow(env), newClientsDiff(env), newClientsLint(env))

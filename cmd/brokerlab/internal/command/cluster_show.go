@@ -23,7 +23,8 @@ func newCluster(env Env) *cobra.Command {
 		Short: "Which brokers a cluster has, and how each is with its metadata",
 		Long: `Which brokers a cluster has, and how each is with the log of ACLs, users, configs, quotas and features
 that they share.`,
-		Args: cobra.NoArgs,
+		Example: "  brokerlab cluster show --bootstrap-server localhost:9092",
+		Args:    cobra.NoArgs,
 	}
 	c.AddCommand(newClusterShow(env))
 	return c

@@ -37,7 +37,11 @@ func newConnections(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "connections",
 		Short: "Who is connected to a cluster right now",
-		Args:  cobra.NoArgs,
+		Long: `Who is connected to a cluster right now: a list, once or again and again, how one connection came and goes, who has more or
+fewer than expected, and an end to some. Every broker of the cluster is asked.`,
+		Example: `  brokerlab connections list --bootstrap-server localhost:9092
+  brokerlab connections list --bootstrap-server localhost:9092 --group-by principal`,
+		Args: cobra.NoArgs,
 	}
 	c.AddCommand(newConnectionsList(env), newConnectionsWatch(env), newConnectionsTimeline(env), newConnectionsClose(env),
 		newConnectionsClients(env))

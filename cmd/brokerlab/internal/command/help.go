@@ -64,31 +64,44 @@ func usageTemplate(c *cobra.Command) string {
 	return strings.ReplaceAll(t, ".InheritedFlags.FlagUsages", ".InheritedFlags.FlagUsagesWrapped 100")
 }
 
-// fold breaks the lines of each paragraph anew, none longer than width. Paragraphs are set apart by an empty line; one that is indented is a
-// table, and stays as it is.
+// fold breaks the lines of each paragraph anew, none longer than width. Paragraphs are set apart by an empty line. One that is indented is a
+// table, and stays as it is; one that begins with "- " is a list, each of whose items begins a line.
 func fold(text string, width int) string {
+	const bullet = "- "
 	paragraphs := strings.Split(strings.TrimSpace(text), "\n\n")
 	for i, p := range paragraphs {
-		if strings.HasPrefix(p, "  ") {
-			continue
-		}
-		var b strings.Builder
-		column := 0
-		for word := range strings.FieldsSeq(p) {
-			length := utf8.RuneCountInString(word)
-			switch {
-			case column == 0:
-			case column+1+length > width:
-				b.WriteByte('\n')
-				column = 0
-			default:
-				b.WriteByte(' ')
-				column++
+		switch {
+		case strings.HasPrefix(p, "  "):
+		case strings.HasPrefix(p, bullet):
+			items := strings.Split(p[len(bullet):], "\n"+bullet)
+			for j, item := range items {
+				items[j] = bullet + strings.ReplaceAll(foldWords(item, width-len(bullet)), "\n", "\n  ")
 			}
-			b.WriteString(word)
-			column += length
+			paragraphs[i] = strings.Join(items, "\n")
+		default:
+			paragraphs[i] = foldWords(p, width)
 		}
-		paragraphs[i] = b.String()
 	}
 	return strings.Join(paragraphs, "\n\n")
+}
+
+// foldWords puts as many words in a line as width allows.
+func foldWords(text string, width int) string {
+	var b strings.Builder
+	column := 0
+	for word := range strings.FieldsSeq(text) {
+		length := utf8.RuneCountInString(word)
+		switch {
+		case column == 0:
+		case column+1+length > width:
+			b.WriteByte('\n')
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += length
+	}
+	return b.String()
 }

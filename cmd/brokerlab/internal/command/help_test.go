@@ -18,6 +18,9 @@ func TestHelpFitsATerminal(t *testing.T) {
 		if got.code != 0 {
 			t.Errorf("%s --help = exit %d %s", c.CommandPath(), got.code, got.errout)
 		}
+		if c.Example == "" && !c.Hidden && !(c.HasParent() && c.Parent().Hidden) {
+			t.Errorf("%s --help has no example", c.CommandPath())
+		}
 		for line := range strings.Lines(got.out) {
 			if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > helpWidth {
 				t.Errorf("%s --help has a line of more than %d columns: %s", c.CommandPath(), helpWidth, line)

@@ -28,6 +28,7 @@ func newKernel(env Env) *cobra.Command {
 A number is never shown without its source. Counted by BPF programs it is exact, and whatever was lost is said. Without
 the privileges for them the socket table is polled: then a number is a lower bound (≥), and what is not known is a
 dash.`,
+		Example: "  sudo brokerlab kernel show --port 9092\n  sudo brokerlab kernel show --lab quickstart",
 	}
 	c.AddCommand(newKernelShow(env), newKernelWatch(env), newKernelReconcile(env))
 	return c

@@ -22,6 +22,9 @@ address can be a source. A lab changes nothing in the machine's own network. It 
 nothing, whatever was killed before. Labs need root.
 
 The format of lab files is described in docs/guide-lab.md, and by the JSON schema docs/lab.schema.json.`,
+		Example: `  sudo brokerlab lab up examples/quickstart.yaml
+  sudo brokerlab lab exec quickstart office -- kcat -L -b broker1:9092
+  sudo brokerlab lab down quickstart`,
 	}
 	for _, add := range []func(Env) *cobra.Command{newLabInit, newLabUp, newLabDown, newLabList, newLabInspect, newLabGraph, newLabLogs, newLabExec, newLabCut, newLabHeal, newLabValidate, newLabOwner} {
 		c.AddCommand(add(env))

@@ -19,7 +19,8 @@ func newLabValidate(env Env) *cobra.Command {
 built, every default applied.
 
 Exit status: 0 when the file can be built, 2 when it is wrong.`,
-		Args: cobra.ExactArgs(1),
+		Example: "  brokerlab lab validate examples/quickstart.yaml",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			lab, err := topology.Load(args[0])
 			if err != nil {

@@ -18,7 +18,8 @@ func newLimits(env Env) *cobra.Command {
 
 Limits are set as Kafka's: in server.properties, by configs alter or kafka-configs.sh while brokers run, and for the rate of
 an address by client quotas.`,
-		Args: cobra.NoArgs,
+		Example: `  brokerlab limits show --bootstrap-server localhost:9092`,
+		Args:    cobra.NoArgs,
 	}
 	c.AddCommand(newLimitsShow(env), newLimitsWatch(env))
 	for _, add := range limitsOfSystem() {

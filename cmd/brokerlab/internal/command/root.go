@@ -72,6 +72,8 @@ func newRoot(env Env, name string) *cobra.Command {
 		Use:     "brokerlab",
 		Short:   "Who may connect to Kafka, from where, how many, and who is connected right now",
 		Version: version(),
+		Example: `  brokerlab connections list --bootstrap-server localhost:9092
+  brokerlab run --list`,
 	}
 	for _, add := range commands() {
 		root.AddCommand(add(env))
