@@ -120,8 +120,8 @@ func ask[R kmsg.Response](ctx context.Context, c *Client, b *kgo.Broker, req kms
 	}
 	name := c.keys.Names()[req.Key()]
 	const firstOwn = 10001 // keys from here on are brokerlab's own
-	if most < 0 && req.Key() >= firstOwn {
-		return none, fmt.Errorf("%s (key %d) is %w: only brokerlab's brokers have it", name, req.Key(), ErrNotOffered)
+	if most < 0 && (req.Key() >= firstOwn || req.Key() == c.keys.ListClientConnections) {
+		return none, fmt.Errorf("%s (key %d) is %w: only brokerlab's brokers have it, not an engine behind them", name, req.Key(), ErrNotOffered)
 	}
 	if most < 0 {
 		return none, fmt.Errorf("%s (key %d) is %w", name, req.Key(), ErrNotOffered)

@@ -376,11 +376,12 @@ func (h *Host) apiVersions(version int16) *kmsg.ApiVersionsResponse {
 	const highest, namesFeatures = 4, 3
 	resp := h.offers
 	resp.Version = version
-	if version > highest {
-		resp.Version, resp.ErrorCode = 0, kerr.UnsupportedVersion.Code
+	own := []kmsg.ApiVersionsResponseApiKey{{ApiKey: kmsg.ApiVersions.Int16(), MaxVersion: highest}}
+	if version > highest { // the client is told how to ask again (KIP-511)
+		resp.Version, resp.ErrorCode, resp.ApiKeys = 0, kerr.UnsupportedVersion.Code, own
 		return &resp
 	}
-	resp.ApiKeys = append([]kmsg.ApiVersionsResponseApiKey{{ApiKey: kmsg.ApiVersions.Int16(), MaxVersion: highest}}, resp.ApiKeys...)
+	resp.ApiKeys = append(own, resp.ApiKeys...)
 	if version >= namesFeatures {
 		resp.SupportedFeatures = []kmsg.ApiVersionsResponseSupportedFeature{{Name: Sign, MinVersion: 1, MaxVersion: 1}}
 		if h.alone {

@@ -47,6 +47,16 @@ func TestAHostIsAClusterToClients(t *testing.T) {
 	}
 }
 
+func TestAHostTellsNewerClientsHowToAskForItsVersions(t *testing.T) {
+	h := hostEngine(t, 1)
+	req := kmsg.NewPtrApiVersionsRequest() // the client asks in the highest version that it knows, which the host does not
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "test", "1"
+	resp, err := req.RequestWith(timeout(t), hostClient(t, h))
+	if err != nil || resp.Version != 4 || len(resp.ApiKeys) < 40 || !signed(resp, Sign) {
+		t.Errorf("ApiVersions = %+v, %v, want version 4 with all APIs and the feature %s", resp, err, Sign)
+	}
+}
+
 // The transactions of one client are coordinated by one node, the groups that it commits offsets of by another.
 func TestTransactionsCommitOffsetsOfGroupsOnOtherNodes(t *testing.T) {
 	h := hostEngine(t, 3)
