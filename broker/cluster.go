@@ -59,6 +59,11 @@ func (b *Broker) reachEngine(ctx context.Context) (cluster string, err error) {
 	if id := b.cfg.ClusterID; id != "" && id != cluster {
 		return "", fmt.Errorf("cluster.id is %s, but the cluster at %s=%v is %s", id, engineServers, b.cfg.Engine.Servers, cluster)
 	}
+	if session := cmp.Or(b.cfg.Session, defaultSession); b.engine.Kafka() && b.cfg.Metadata == b.cfg.Engine && session <= defaultSession {
+		b.log.WarnContext(ctx, "the session is no longer than Apache Kafka may take to elect another leader for the metadata log: "+
+			"when one of its brokers dies, this one may be fenced for a moment; 30000 is enough",
+			slog.Int64(sessionKey, session.Milliseconds()))
+	}
 	return cluster, nil
 }
 

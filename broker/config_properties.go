@@ -116,7 +116,8 @@ type properties struct {
 	// Heartbeat is after how many milliseconds a broker that shares its metadata says again that it lives.
 	Heartbeat int32 `property:"broker.heartbeat.interval.ms"`
 	// Session is after how many milliseconds without one it is fenced: clients are not led to it any more, and it takes no
-	// new ones, until it has caught up.
+	// new ones, until it has caught up. Where the metadata log is in Apache Kafka, 30000 is better: Kafka takes some nine seconds to
+	// elect another leader for it.
 	Session int32 `property:"broker.session.timeout.ms"`
 	// StartTimeout is how many milliseconds a broker waits at its start for an engine and a metadata log by address, and then to
 	// be let into the cluster.
