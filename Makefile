@@ -13,7 +13,9 @@ export CGO_ENABLED ?= $(shell command -v gcc >/dev/null 2>&1 && echo 1 || echo 0
 .PHONY: help deps kafka build demo test quick lint generate fresh unit root scenarios peers e2e clients bench bench-kafka bench-front-door docs fuzz soak cross release clean FORCE
 
 help: ## print the targets
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{ line = sprintf("  make %-17s", $$1); n = split($$2, word, " "); \
+		for (i = 1; i <= n; i++) { if (length(line " " word[i]) > 100) { print line; line = sprintf("%24s", "") } line = line " " word[i] } \
+		print line }' $(MAKEFILE_LIST)
 
 deps: ## install what the tests and the demo need (Debian packages)
 	@scripts/deps.sh
