@@ -18,7 +18,7 @@ func TestHelpFitsATerminal(t *testing.T) {
 		if got.code != 0 {
 			t.Errorf("%s --help = exit %d %s", c.CommandPath(), got.code, got.errout)
 		}
-		if c.Example == "" && !c.Hidden && !(c.HasParent() && c.Parent().Hidden) {
+		if c.Example == "" && !c.Hidden && (!c.HasParent() || !c.Parent().Hidden) {
 			t.Errorf("%s --help has no example", c.CommandPath())
 		}
 		for line := range strings.Lines(got.out) {
