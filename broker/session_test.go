@@ -61,7 +61,7 @@ func TestASessionThatKafkaMayOutlastIsSaidAtTheStart(t *testing.T) {
 				t.Errorf("warned = %t with a session of %s, want %t", got, session, warned)
 			}
 			cancel()
-			<-served // whether it has joined by then does not matter
+			_ = <-served // whether it has joined by then does not matter
 		})
 	}
 }
