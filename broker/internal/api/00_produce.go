@@ -25,7 +25,7 @@ func produce() through[*kmsg.ProduceRequest, *kmsg.ProduceResponse] {
 			return q.permit(req, right{acl.Write, acl.Topic, "Topics"})
 		},
 		after: func(q *call, req *kmsg.ProduceRequest, resp *kmsg.ProduceResponse) {
-			leaders := q.hints()
+			leaders := q.hints(req.Version >= 10)
 			for i := range resp.Topics {
 				for j := range resp.Topics[i].Partitions {
 					p := &resp.Topics[i].Partitions[j]

@@ -52,11 +52,11 @@ func fetch() through[*kmsg.FetchRequest, *kmsg.FetchResponse] {
 				req.MaxBytes = 1
 			}
 		},
-		after: func(q *call, _ *kmsg.FetchRequest, resp *kmsg.FetchResponse) {
+		after: func(q *call, req *kmsg.FetchRequest, resp *kmsg.FetchResponse) {
 			resp.SessionID = 0
 			q.withdraw(resp)
 			q.size = shorten(resp, unsentMost-q.server.o.Unsent())
-			leaders := q.hints()
+			leaders := q.hints(req.Version >= 16)
 			for i := range resp.Topics {
 				for j := range resp.Topics[i].Partitions {
 					p := &resp.Topics[i].Partitions[j]

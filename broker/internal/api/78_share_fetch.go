@@ -22,7 +22,7 @@ func shareFetch() through[*kmsg.ShareFetchRequest, *kmsg.ShareFetchResponse] {
 			if resp.ErrorCode != 0 {
 				resp.AcquisitionLockTimeoutMillis = 0
 			}
-			leaders := q.hints()
+			leaders := q.hints(true)
 			for i := range resp.Topics {
 				for j := range resp.Topics[i].Partitions {
 					if p := &resp.Topics[i].Partitions[j]; elsewhere(p.ErrorCode) {

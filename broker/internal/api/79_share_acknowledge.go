@@ -37,7 +37,7 @@ func shareAcknowledge() through[*kmsg.ShareAcknowledgeRequest, *kmsg.ShareAcknow
 			if req.ShareSessionEpoch == finalShareEpoch {
 				q.keepShares(shareKey(req.GroupID, req.MemberID), finalShareEpoch, nil)
 			}
-			leaders := q.hints()
+			leaders := q.hints(true)
 			for i := range resp.Topics {
 				for j := range resp.Topics[i].Partitions {
 					if p := &resp.Topics[i].Partitions[j]; elsewhere(p.ErrorCode) {

@@ -107,23 +107,25 @@ func (f faces) offline(replicas, offline []int32) []int32 {
 
 // hints collects the addresses that an answer gives beside the leaders it names.
 type hints struct {
-	faces faces
-	named []int32
+	faces   faces
+	telling bool
+	named   []int32
 }
 
-// hints begins to collect those of the answer to a call.
-func (q *call) hints() *hints { return &hints{faces: q.faces()} }
+// hints begins to collect those of the answer to a call; telling is whether the answer's version has them (KIP-951). The engine gives
+// them in every version, and Java takes an answer of an older one with them for garbage.
+func (q *call) hints(telling bool) *hints { return &hints{faces: q.faces(), telling: telling} }
 
 // elsewhere tells of errors that come with a leader in answers to members of share groups; without one of them it says nothing.
 func elsewhere(code int16) bool {
 	return code == kerr.NotLeaderForPartition.Code || code == kerr.FencedLeaderEpoch.Code
 }
 
-// leader keeps the hint that a node leads a partition, or takes it away where the node has no address.
+// leader keeps the hint that a node leads a partition, or takes it away where the node has no address or the version no hints.
 func (h *hints) leader(node, epoch *int32) {
 	switch {
 	case *node < 0:
-	case !h.faces.leads(*node):
+	case !h.telling || !h.faces.leads(*node):
 		*node, *epoch = noNode, noNode
 	case !slices.Contains(h.named, *node):
 		h.named = append(h.named, *node)
