@@ -1,11 +1,15 @@
 package broker_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker"
 )
 
 // regexMember is a member of a consumer group that subscribes by a regular expression.
@@ -78,6 +82,71 @@ func TestARegularExpressionGivesOnlyTopicsThatItsMemberMayDescribe(t *testing.T)
 	if !told {
 		t.Error("nothing tells the member that it has no topics any more")
 	}
+}
+
+// A broker that was restarted does not know what the members of groups subscribe to, and the data plane has names in its place.
+func TestARegularExpressionGivesNewTopicsAlsoAfterARestart(t *testing.T) {
+	t.Parallel()
+	bootstrap, metadata, _ := engineAt(t, broker.EngineConfig{Listen: engineHost + ":0", Metadata: engineHost + ":0"})
+	var r *raw
+	var stop func()
+	start := func() {
+		var b *broker.Broker
+		b, stop = startStoppable(t, faceOf(t, 1, bootstrap, metadata))
+		r = dial(t, b.Addr("PLAINTEXT"))
+	}
+	makeTopic := func(name string) {
+		made := ask[*kmsg.CreateTopicsResponse](r, &kmsg.CreateTopicsRequest{
+			Version: 7, TimeoutMillis: 30_000, Topics: []kmsg.CreateTopicsRequestTopic{{Topic: name, NumPartitions: 1, ReplicationFactor: 1}},
+		}).Topics[0]
+		if made.ErrorCode != 0 {
+			t.Fatalf("CreateTopics(%s) = %+v", name, made)
+		}
+	}
+	beat := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	joinAnew := func() {
+		beat.MemberEpoch, beat.SubscribedTopicRegex, beat.RebalanceTimeoutMillis = 0, new("seen.*"), 60_000
+		beat.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+	}
+	given := func(n int) func() bool { // n topics in the end
+		return func() bool {
+			resp := ask[*kmsg.ConsumerGroupHeartbeatResponse](r, beat)
+			if resp.ErrorCode == kerr.FencedMemberEpoch.Code {
+				joinAnew()
+				return false
+			}
+			if resp.ErrorCode != 0 {
+				t.Fatalf("ConsumerGroupHeartbeat = %+v", resp)
+			}
+			beat.MemberEpoch, beat.SubscribedTopicRegex, beat.RebalanceTimeoutMillis, beat.Topics = resp.MemberEpoch, nil, -1, nil
+			if resp.Assignment == nil {
+				return false
+			}
+			for _, topic := range resp.Assignment.Topics {
+				beat.Topics = append(beat.Topics, kmsg.ConsumerGroupHeartbeatRequestTopic{TopicID: topic.TopicID, Partitions: topic.Partitions})
+			}
+			return len(resp.Assignment.Topics) == n
+		}
+	}
+	start()
+	makeTopic("seen-1")
+	find := kmsg.NewPtrFindCoordinatorRequest()
+	find.Version = 4
+	for i := range 50 {
+		find.CoordinatorKeys = append(find.CoordinatorKeys, fmt.Sprint("group-", i))
+	}
+	for _, at := range ask[*kmsg.FindCoordinatorResponse](r, find).Coordinators {
+		if at.ErrorCode == 0 { // the others' nodes have no face
+			beat.Group = at.Key
+		}
+	}
+	beat.Version, beat.MemberID = 1, "AAAAAAAAAAAAAAAAAAAAAQ"
+	joinAnew()
+	until(t, "the member to have its topic", given(1))
+	stop()
+	start()
+	makeTopic("seen-2")
+	until(t, "the member to have the topic that was made after the restart", given(2))
 }
 
 // A page's cursor names the topic that the next begins with, which must be one that its reader may describe.

@@ -55,6 +55,7 @@ type call struct {
 	refusedOffsets map[string][]kmsg.OffsetFetchResponseGroupTopic // by group
 	aclChanges     uint64                                          // changes of ACLs before a Fetch was let through
 	subscribed     *subscription                                   // what a heartbeat of a consumer group makes of its member's
+	recalled       bool                                            // the heartbeat's member was looked up
 	nextShares     *shareSession                                   // what a ShareFetch makes of its session
 
 	silent bool // the client wants no answer
