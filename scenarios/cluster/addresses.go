@@ -34,6 +34,6 @@ var _ = Describe("A cluster", Label("cluster"), stage.Needs(stage.Faces), func()
 			})
 		}
 		trying.Wait()
-		l.finish(ctx, never)
+		l.finish(ctx)
 	}, SpecTimeout(3*time.Minute))
 })

@@ -11,7 +11,7 @@ import (
 )
 
 var _ = Describe("A cluster", Label("cluster"), stage.Needs(stage.Faces), func() {
-	It("loses nothing that was acknowledged when its engine is killed, and none of its brokers restarts for that", func(ctx SpecContext) {
+	It("loses nothing that was acknowledged and has nothing twice when its engine is killed, and none of its brokers restarts for that", func(ctx SpecContext) {
 		s := three(ctx)
 		l := begin(ctx, s)
 		before := mark(ctx, s.Broker(1), "before-the-kill")
@@ -20,21 +20,24 @@ var _ = Describe("A cluster", Label("cluster"), stage.Needs(stage.Faces), func()
 		for _, b := range s.All() {
 			pids = append(pids, b.PID(ctx))
 		}
-		engine := s.Part("engine")
-		Expect(engine.Kill(ctx)).To(Succeed())
-		for _, b := range s.All() {
-			Expect(b.PID(ctx)).NotTo(BeZero(), "%s goes on", b.Name())
+		engine, slowest := s.Part("engine"), time.Duration(0)
+		for range 3 { // each in the middle of other batches
+			Expect(engine.Kill(ctx)).To(Succeed())
+			for _, b := range s.All() {
+				Expect(b.PID(ctx)).NotTo(BeZero(), "%s goes on", b.Name())
+			}
+			Expect(engine.Start(ctx)).To(Succeed())
+			at := time.Now()
+			l.flows(ctx)
+			slowest = max(slowest, time.Since(at))
 		}
-		Expect(engine.Start(ctx)).To(Succeed())
-		at := time.Now()
-		l.flows(ctx)
-		report.Attach(report.Figure{Name: "records flow again after the engine's start in", Value: time.Since(at).Seconds(), Unit: "s"})
+		report.Attach(report.Figure{Name: "records flow again after the engine's start in, at most", Value: slowest.Seconds(), Unit: "s"})
 		for i, b := range s.All() {
 			Expect(b.PID(ctx)).To(Equal(pids[i]), "%s is the process that it was", b.Name())
 		}
 		everywhere(ctx, s, before)
 		everywhere(ctx, s, mark(ctx, s.Broker(2), "after-the-kill"))
 		Expect(s.HasUser(ctx, "dave")).To(BeTrue())
-		l.finish(ctx, maybe)
+		l.finish(ctx)
 	}, SpecTimeout(4*time.Minute))
 })

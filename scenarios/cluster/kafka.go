@@ -28,6 +28,6 @@ var _ = Describe("A cluster before Apache Kafka", Label("cluster", stage.Long), 
 		during := mark(ctx, s.Broker(1), "while-broker3-was-away")
 		Expect(s.Broker(3).Node().Start(ctx)).To(Succeed())
 		everywhere(ctx, s, during)
-		l.finish(ctx, never)
+		l.finish(ctx)
 	}, SpecTimeout(10*time.Minute))
 })

@@ -47,7 +47,7 @@ var _ = Describe("A cluster", Label("cluster"), stage.Needs(stage.Faces), func()
 		for _, b := range s.All() {
 			Eventually(func() bool { return b.HasRule(ctx, "deny alice WRITE Topic:"+topic) }).WithContext(ctx).WithTimeout(patience).Should(BeFalse())
 		}
-		l.finish(ctx, never)
+		l.finish(ctx)
 	}, SpecTimeout(4*time.Minute))
 })
 

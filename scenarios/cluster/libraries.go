@@ -28,7 +28,7 @@ var _ = Describe("A cluster", Label("cluster"), stage.Needs(stage.Faces), func()
 				}
 				return principals
 			}).WithContext(ctx).WithTimeout(patience).Should(Equal(map[string]string{"User:alice": names[k], "User:bob": names[k]}), "who uses the cluster with what")
-			l.finish(ctx, never)
+			l.finish(ctx)
 		}, SpecTimeout(3*time.Minute))
 	}
 })

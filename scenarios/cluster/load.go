@@ -103,19 +103,10 @@ func (l *load) end(ctx context.Context) {
 	ending.Wait()
 }
 
-// twice says whether a record may be there more than once.
-type twice bool
-
-// What a cluster promises of records that were produced once: ours may have one again that was produced at the moment of a kill.
-const (
-	never twice = false
-	maybe twice = true
-)
-
 // finish stops the producers, reads the topic anew and holds it to what was acknowledged, waits until each group has consumed all of
 // that, and holds every broker to the rules and users that were acknowledged; then it ends the clients, and holds the brokers' counts to
 // the kernel's.
-func (l *load) finish(ctx context.Context, t twice) {
+func (l *load) finish(ctx context.Context) {
 	GinkgoHelper()
 	l.flows(ctx)
 	settled, cancel := context.WithTimeout(ctx, patience)
@@ -123,7 +114,7 @@ func (l *load) finish(ctx context.Context, t twice) {
 	for i, c := range l.clients {
 		Expect(c.settle(settled)).To(Succeed(), "clients of %s", l.kinds[i])
 	}
-	l.compare(l.read(ctx), t)
+	l.compare(l.read(ctx))
 	for _, k := range l.kinds {
 		Eventually(func() []string { return l.unconsumed(k) }).WithContext(ctx).WithTimeout(patience).
 			Should(BeEmpty(), "acknowledged, and not consumed by the group of %s", k)
@@ -135,7 +126,7 @@ func (l *load) finish(ctx context.Context, t twice) {
 }
 
 // compare holds what is in the topic to what was acknowledged.
-func (l *load) compare(found map[string]int, t twice) {
+func (l *load) compare(found map[string]int) {
 	GinkgoHelper()
 	var lost, again []string
 	for value, at := range l.all() {
@@ -156,11 +147,7 @@ func (l *load) compare(found map[string]int, t twice) {
 	report.Attach(report.Figure{Name: "records not acknowledged", Value: float64(sum(l.refusals()))})
 	GinkgoWriter.Printf("not acknowledged: %s\n", counted(l.refusals()))
 	Expect(lost).To(BeEmpty(), "acknowledged records that are not there")
-	if t == never {
-		Expect(again).To(BeEmpty(), "records that are there more than once")
-	} else {
-		report.Attach(report.Figure{Name: "records there more than once", Value: float64(len(again))})
-	}
+	Expect(again).To(BeEmpty(), "records that are there more than once, of producers that are idempotent")
 }
 
 // read counts each record of the topic, from its beginning to its end of now.

@@ -32,6 +32,6 @@ var _ = Describe("A cluster", Label("cluster"), stage.Needs(stage.Faces), func()
 			l.flows(ctx)
 		}
 		everywhere(ctx, s, ranges)
-		l.finish(ctx, never)
+		l.finish(ctx)
 	}, SpecTimeout(5*time.Minute))
 })
