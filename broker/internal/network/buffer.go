@@ -9,7 +9,7 @@ import (
 // the garbage collector.
 const (
 	smallestBuffer = 8  // 256 bytes
-	largestBuffer  = 20 // 1 MiB
+	largestBuffer  = 24 // 16 MiB
 )
 
 // buffer is memory for bytes in flight. b[:len(b)] is filled.

@@ -33,8 +33,8 @@ const (
 // Conn is one connection. Its methods are safe for concurrent use; before the
 // handler's Open only those that describe it mean anything.
 //
-// Who may touch the rest: its loop; but while a frame awaits its answer, in and
-// frame are guarded by mu.
+// Who may touch the rest: its loop; but while a frame awaits its answer, frame,
+// lent and, unless the frame has its memory for itself, in are guarded by mu.
 type Conn struct {
 	loop          *loop
 	local, remote netip.AddrPort
@@ -59,6 +59,9 @@ type Conn struct {
 	frame  int     // size of the one awaiting its answer, prefix included; 0: none
 	begin  int     // where the first unread byte of in is
 	in     *buffer // bytes read and not consumed; nil: none
+	lent   *buffer // the memory of a large frame that awaits its answer
+	ahead  bool    // the last frame was large: the next is read before its answer
+	credit int64   // of the server's, for the memory of a frame that is not whole
 
 	bytesIn, bytesOut atomic.Int64
 	lastActive        atomic.Int64 // a moment of the server's clock
@@ -192,8 +195,7 @@ func (c *Conn) answer(frame []byte, sent func(), then Reason) {
 		c.mu.Unlock()
 		return
 	}
-	c.consume(c.frame)
-	c.frame = 0
+	c.release()
 	// Before the client can know: who was answered later was active later.
 	c.loop.idle.touch(c, c.loop.server.clock.now())
 	done, err := c.send(frame, sent, then)
@@ -217,13 +219,17 @@ func (c *Conn) answered(then Reason) {
 	}
 }
 
-// consume steps over n bytes of the input, and gives its memory back when that
-// was all.
-func (c *Conn) consume(n int) {
-	if c.begin += n; c.begin == len(c.in.b) {
-		c.loop.server.buffers.put(c.in)
+// release gives back the memory of the frame that is answered. c.mu is held.
+func (c *Conn) release() {
+	pool := &c.loop.server.buffers
+	if c.lent != nil {
+		pool.put(c.lent)
+		c.lent = nil
+	} else if c.begin += c.frame; c.begin == len(c.in.b) {
+		pool.put(c.in)
 		c.in, c.begin = nil, 0
 	}
+	c.frame = 0
 }
 
 // receive adds what was read to the input.
@@ -231,11 +237,16 @@ func (c *Conn) receive(data []byte) {
 	if len(data) == 0 {
 		return
 	}
+	c.compact()
+	c.in = c.loop.server.buffers.append(c.in, data)
+}
+
+// compact moves what was read and is not consumed to the front of its memory.
+func (c *Conn) compact() {
 	if c.begin > 0 {
 		c.in.b = c.in.b[:copy(c.in.b, c.in.b[c.begin:])]
 		c.begin = 0
 	}
-	c.in = c.loop.server.buffers.append(c.in, data)
 }
 
 // unread is what was read and is not consumed.

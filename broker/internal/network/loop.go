@@ -36,6 +36,7 @@ const (
 	taskHandshaken                 // the handshake is over
 	taskLinger                     // a client that ended its stream was given its time
 	taskFlush                      // there is more to send
+	taskAhead                      // there is more to read of the frame after a large one
 )
 
 // task is what another goroutine wants a loop to do with a connection.
@@ -244,6 +245,7 @@ func (l *loop) handle(event unix.EpollEvent) {
 	c.run.CompareAndSwap(runBusy, runPending)
 	if !c.run.CompareAndSwap(runIdle, runBusy) {
 		l.hangUp(c, event.Events)
+		l.readAhead(c)
 		return
 	}
 	l.serve(c) // the answer left between the two
@@ -281,6 +283,8 @@ func (l *loop) do(t task) {
 		l.linger(c, t.frame)
 	case taskFlush:
 		l.flush(c)
+	case taskAhead:
+		l.readAhead(c)
 	case taskResume:
 		c.run.Store(runBusy)
 		l.serve(c)

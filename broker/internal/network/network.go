@@ -9,14 +9,16 @@
 // and owns it from then on. On a TLS listener the loop collects the whole
 // ClientHello, then a short-lived goroutine runs the handshake. Then frame after
 // frame is read, handed to the [Handler] and answered, one at a time; the next is
-// read only when the answer has left. At its end it is taken out of epoll,
+// read only when the answer has left, but for one after a large one, which is
+// read already and handed over then. At its end it is taken out of epoll,
 // closed, and only then its slot given back.
 // While there are more connections than there may be, each loop ends its least
 // recently active one once in each of its iterations.
 //
 // An idle connection holds no goroutine and no buffer. Nothing is allocated
-// because a peer claims a length: buffers grow as bytes arrive. Nothing here
-// knows a Kafka API; whatever a request means is the handler's.
+// because a peer claims a length: buffers grow as bytes arrive, but for a
+// bounded credit (large.go). Nothing here knows a Kafka API; whatever a request
+// means is the handler's.
 //
 // Locks, in the order in which they may be taken: [Conn].mu (one connection's
 // socket, TLS state and output), then a loop's or the table's own mutex. The
@@ -72,7 +74,7 @@ type Handler interface {
 	// at their cost in memory; the connection itself keeps none of them.
 	Open(c *Conn, state *tls.ConnectionState)
 	// Frame hands over one request without its size prefix. The next frame is
-	// read only after exactly one of Reply, NoReply, ReplyThenClose or Close.
+	// handed over only after exactly one of Reply, NoReply, ReplyThenClose or Close.
 	// The memory of frame is the handler's until that answer and must not be
 	// touched after it.
 	Frame(c *Conn, frame []byte)

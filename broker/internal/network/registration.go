@@ -113,10 +113,10 @@ func (l *loop) close(c *Conn, reason Reason, err error) {
 	}
 	_ = unix.Close(int(c.fd))
 	c.closed = true
-	if c.frame == 0 { // else the handler may still read it
+	if c.frame == 0 || c.lent != nil { // else the handler may still read it, as it may what is lent
 		l.server.buffers.put(c.in)
 	}
-	c.in, c.frame = nil, 0
+	c.in, c.lent, c.frame = nil, nil, 0
 	if c.out != nil {
 		l.server.buffers.put(c.out.cipher)
 		l.server.unsent.Add(-c.out.held)
@@ -124,6 +124,7 @@ func (l *loop) close(c *Conn, reason Reason, err error) {
 	}
 	c.mu.Unlock()
 
+	l.repay(c)
 	c.held.Release()
 	l.conns.Add(-1)
 	delete(l.ending, c)

@@ -39,6 +39,7 @@ func (l *loop) serve(c *Conn) {
 				return
 			}
 		} else if l.nextFrame(c) {
+			l.readAhead(c)
 			return
 		}
 		switch {
@@ -62,7 +63,7 @@ func (l *loop) serve(c *Conn) {
 
 // settle makes c idle, with no more memory than its half-read frame needs.
 func (l *loop) settle(c *Conn) {
-	if c.in != nil {
+	if c.in != nil && c.credit == 0 {
 		c.in, c.begin = l.server.buffers.fit(c.in, c.unread()), 0
 	}
 	c.run.Store(runIdle)
@@ -100,11 +101,7 @@ func (l *loop) nextFrame(c *Conn) bool {
 		return false
 	}
 	size := int(int32(binary.BigEndian.Uint32(data)))
-	limit := l.listener.MaxFrame
-	unauthenticated := l.listener.Protocol.SASL() && !c.authenticated.Load()
-	if unauthenticated {
-		limit = l.listener.MaxAuthFrame
-	}
+	limit, unauthenticated := l.frameLimit(c)
 	if size <= 0 || size > limit {
 		l.refuseFrame(c, data, size, limit, unauthenticated)
 		return true
@@ -123,12 +120,21 @@ func (l *loop) nextFrame(c *Conn) bool {
 	c.run.Store(state)
 	c.mu.Lock()
 	c.frame = sizePrefix + size
+	l.detach(c)
 	c.mu.Unlock()
 	if c.hungUp {
 		l.limitWait(c)
 	}
 	l.server.options.Handler.Frame(c, data[sizePrefix:sizePrefix+size:sizePrefix+size])
 	return true
+}
+
+// frameLimit is how large the next frame of c may be.
+func (l *loop) frameLimit(c *Conn) (limit int, unauthenticated bool) {
+	if l.listener.Protocol.SASL() && !c.authenticated.Load() {
+		return l.listener.MaxAuthFrame, true
+	}
+	return l.listener.MaxFrame, false
 }
 
 // refuseFrame ends a connection whose frame cannot be read: at once, or, before
@@ -154,17 +160,23 @@ func (l *loop) fill(c *Conn) (Reason, error) {
 	if c.session != nil && c.phase == phaseOpen {
 		return l.fillTLS(c)
 	}
-	n, err := c.readSocket(l.plain)
-	if reason := c.readResult(n, err, len(l.plain)); reason != ReasonNone {
+	space := l.space(c)
+	into := space
+	if space == nil {
+		into = l.plain
+	}
+	n, err := c.readSocket(into)
+	if reason := c.readResult(n, err, len(into)); reason != ReasonNone {
 		return reason, err
 	}
-	if c.session != nil {
-		if n > 0 {
-			c.session.held = l.server.buffers.append(c.session.held, l.plain[:n])
-		}
-		return ReasonNone, nil
+	switch {
+	case space != nil:
+		c.in.b = c.in.b[:len(c.in.b)+n]
+	case c.session == nil:
+		c.receive(into[:n])
+	case n > 0:
+		c.session.held = l.server.buffers.append(c.session.held, into[:n])
 	}
-	c.receive(l.plain[:n])
 	return ReasonNone, nil
 }
 
@@ -207,10 +219,13 @@ func (l *loop) fillTLS(c *Conn) (Reason, error) {
 		s.held = l.server.buffers.append(nil, s.raw)
 	}
 	s.raw = nil
-	if _, pumpErr := c.pump(); pumpErr != nil && reason == ReasonNone {
+	unsent := maxUnsent
+	if c.out != nil && c.out.answering {
+		unsent += 2 * encryptAtOnce // a part of the answer, which is sent by and by
+	} else if _, pumpErr := c.pump(); pumpErr != nil && reason == ReasonNone {
 		return ReasonClientReset, pumpErr
 	}
-	if c.out != nil && c.out.cipher != nil && len(c.out.cipher.b)-c.out.sent > maxUnsent && reason == ReasonNone {
+	if c.out != nil && c.out.cipher != nil && len(c.out.cipher.b)-c.out.sent > unsent && reason == ReasonNone {
 		return ReasonTLSFailed, errNotReading
 	}
 	return reason, err
@@ -225,6 +240,7 @@ func (l *loop) decrypt(c *Conn) (reason Reason, err error) {
 		}
 		fields.lendRecordBuffer(s.tls, l.record)
 		n, err := s.tls.Read(l.plain)
+		l.reserve(c)
 		c.receive(l.plain[:n])
 		dropErr := fields.dropBuffers(s.tls)
 		switch {

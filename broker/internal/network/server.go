@@ -28,6 +28,7 @@ type Server struct {
 	table     table
 	ended     closedRing
 	buffers   bufferPool
+	credit    atomic.Int64 // bytes of memory that frames hold which are not whole
 	turnstile turnstile
 	fields    tlsFields
 	nobody    *Identity
