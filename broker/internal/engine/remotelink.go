@@ -26,7 +26,9 @@ type tcpLink struct {
 	cancel  context.CancelFunc
 	made    *remoteConn // conn, for who closes the link
 	closed  bool
-	calling int // answers' functions that run
+	why     error // what a request in flight is answered, once closed
+	sending bool  // the request is being written, out of its maker's memory: it has no answer before that ends
+	calling int   // answers' functions that run
 	idle    func()
 }
 
@@ -34,8 +36,7 @@ var _ link = (*tcpLink)(nil)
 
 // flight is one request on its way.
 type flight struct {
-	frame    []byte // of plane.frames
-	size     int64
+	out      outgoing // of plane.frames
 	req      kmsg.Request
 	patience time.Duration
 	passing  bool
@@ -56,49 +57,32 @@ func (l *tcpLink) send(from lessee, req kmsg.Request, answer func(kmsg.Response,
 	if l.ctx == nil {
 		l.ctx, l.cancel = context.WithCancel(p.ctx)
 	}
-	l.answer = answer
+	l.answer, l.sending = answer, true
 	l.mu.Unlock()
 
-	// Copied before send returns: what req points to belongs to the client's connection, which may end at any time.
-	f := &flight{frame: p.frames.Get(sizeOf(req)), req: req, patience: patience(req), passing: from.passing && req.Key() == keyFetch}
-	f.frame = appendRequest(f.frame, 0, from.clientID, req)
-	f.size = int64(len(f.frame))
-	if p.waiting.Add(f.size) > maxWaiting {
-		p.waiting.Add(-f.size)
-		p.frames.Put(f.frame)
+	f := &flight{
+		out: newOutgoing(&p.frames, from.clientID, req), req: req, patience: patience(req),
+		passing: from.passing && req.Key() == keyFetch,
+	}
+	if size := int64(f.out.size); p.waiting.Add(size) > maxWaiting {
+		p.waiting.Add(-size)
+		p.frames.Put(f.out.text)
 		go l.deliver(nil, fmt.Errorf("%w: %d MB of requests wait for it", ErrUnavailable, maxWaiting>>20))
 		return
 	}
 	go l.fly(f)
 }
 
-const (
-	keyProduce = 0
-	keyFetch   = 1
-)
-
-// sizeOf is about how many bytes a request takes.
-func sizeOf(req kmsg.Request) int {
-	const others, perPartition = 1 << 10, 64
-	produce, ok := req.(*kmsg.ProduceRequest)
-	if !ok {
-		return others
-	}
-	n := others
-	for i := range produce.Topics {
-		n += perPartition + len(produce.Topics[i].Topic)
-		for j := range produce.Topics[i].Partitions {
-			n += perPartition + len(produce.Topics[i].Partitions[j].Records)
-		}
-	}
-	return n
-}
+const keyFetch = 1
 
 // fly sends one request and delivers its answer.
 func (l *tcpLink) fly(f *flight) {
 	p := l.plane
 	corr, err := l.transmit(f)
-	p.frames.Put(f.frame)
+	p.frames.Put(f.out.text)
+	l.mu.Lock()
+	l.sending = false
+	l.mu.Unlock()
 	var body []byte
 	pool := (*wire.Buffers)(nil)
 	if f.passing {
@@ -111,7 +95,7 @@ func (l *tcpLink) fly(f *flight) {
 		}
 		body, err = l.conn.receive(pool, asked)
 	}
-	p.waiting.Add(-f.size)
+	p.waiting.Add(-int64(f.out.size))
 	resp := f.req.ResponseKind()
 	if err == nil {
 		err = decodeResponse(body, corr, resp)
@@ -141,9 +125,8 @@ func (l *tcpLink) transmit(f *flight) (int32, error) {
 		return 0, err
 	}
 	c.corr++
-	putCorrelation(f.frame, c.corr)
-	_, err := c.conn.Write(f.frame)
-	return c.corr, err
+	putCorrelation(f.out.text, c.corr)
+	return c.corr, f.out.write(c.conn, &l.plane.frames)
 }
 
 func (l *tcpLink) connect() error {
@@ -168,12 +151,16 @@ func (l *tcpLink) fail(err error) {
 	ours := !l.closed
 	l.mu.Unlock()
 	l.shut(fmt.Errorf("%w: %w", ErrUnavailable, err))
+	l.mu.Lock()
+	err = l.why
+	l.mu.Unlock()
+	l.deliver(nil, err)
 	if ours {
 		l.plane.lookAgain()
 	}
 }
 
-// deliver hands over the answer, unless the link was closed meanwhile.
+// deliver hands over the answer, unless there was one already: the link was closed meanwhile.
 func (l *tcpLink) deliver(resp kmsg.Response, err error) {
 	l.mu.Lock()
 	answer := l.answer
@@ -217,16 +204,18 @@ func (*tcpLink) bulky() bool { return false }
 
 func (l *tcpLink) close() { l.shut(ErrClosed) }
 
-// shut closes the link once; err answers a request in flight, on a goroutine of its own.
+// shut closes the link once; err answers a request in flight, on a goroutine of its own: that which sends it, as long as it does.
 func (l *tcpLink) shut(err error) {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
 		return
 	}
-	l.closed = true
-	answer := l.answer
-	l.answer = nil
+	l.closed, l.why = true, err
+	var answer func(kmsg.Response, error)
+	if !l.sending {
+		answer, l.answer = l.answer, nil
+	}
 	made := l.made
 	if l.cancel != nil {
 		l.cancel()
