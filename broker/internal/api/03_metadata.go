@@ -28,6 +28,12 @@ func describeMetadata(q *call, req *kmsg.MetadataRequest) {
 		q.refuse(req, err, "")
 		return
 	}
+	if version > 0 && req.Topics != nil && len(req.Topics) == 0 { // brokers alone, who are known here, whether the data plane answers or not
+		resp := kmsg.NewPtrMetadataResponse()
+		resp.Version = version
+		q.completeMetadata(req, resp)
+		return
+	}
 	ask := *req
 	ask.AllowAutoTopicCreation = false // the data plane keeps such a topic only until a crash
 	if version < 4 {

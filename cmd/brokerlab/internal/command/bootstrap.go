@@ -61,7 +61,7 @@ func (o *bootstrapOptions) withCluster(ctx context.Context, env Env, f func(cont
 	closed := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 	if o.config == "" && nobody(err) && closed {
 		return fmt.Errorf("%w: does the listener want TLS or SASL (--command-config takes a client.properties file), "+
-			"or has this address reached max.connections.per.ip?", err)
+			"has this address reached max.connections.per.ip, or is the broker cut off from its cluster (its log says so)?", err)
 	}
 	return err
 }
