@@ -104,7 +104,7 @@ func printPastes(b *strings.Builder, st *netlab.Status, wide bool) {
 		folder, file := filepath.Split(p.files[0])
 		fmt.Fprintf(b, "  # %s, as %s\n", p.listener, strings.TrimSuffix(file, ".properties"))
 		if p.pkcs12 {
-			fmt.Fprintf(b, "  # with PKCS12 stores: %spkcs12/%s\n", folder, file)
+			fmt.Fprintf(b, "  # PKCS12: %spkcs12/%s\n", folder, file)
 		}
 		if len(p.others) > 0 {
 			text := "to another cluster: -b " + strings.Join(p.others, ", or -b ")

@@ -96,7 +96,8 @@ func isTerminal(w io.Writer) bool {
 
 // columns appends rows of cells as a table; flags are tabwriter's.
 func columns(text *strings.Builder, rows [][]string, flags uint) {
-	t := tabwriter.NewWriter(text, 0, 0, 2, ' ', flags)
+	var table strings.Builder
+	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', flags)
 	for _, r := range rows {
 		line := strings.Join(r, "\t")
 		if flags&tabwriter.AlignRight != 0 {
@@ -105,4 +106,7 @@ func columns(text *strings.Builder, rows [][]string, flags uint) {
 		_, _ = io.WriteString(t, line+"\n") // a builder takes everything
 	}
 	_ = t.Flush()
+	for line := range strings.Lines(table.String()) { // empty cells at an end are padded, too
+		text.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
 }
