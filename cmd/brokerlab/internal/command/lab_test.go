@@ -138,7 +138,7 @@ func TestLabCommandsTellWhatTheyDid(t *testing.T) {
 			t.Errorf("lab %v = %d, want %d, %q and %q:\n%s%s", step.args, code, step.code, step.stdout, step.stderr, stdout, stderr)
 		}
 		for line := range strings.Lines(stdout) {
-			if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > helpWidth {
+			if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > helpWidth && !strings.Contains(line, file) { // the test's folder is long
 				t.Errorf("lab %v prints a line of more than %d columns: %s", step.args, helpWidth, line)
 			}
 		}
