@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -395,6 +396,43 @@ func TestNobodyIsToldWhatIsDoneWithHiddenTopics(t *testing.T) {
 					t.Errorf("DescribeShareGroupOffsets of %s = %+v, want no id", topic, one)
 				}
 			}
+		}
+	}
+}
+
+// Kafka's answer to a broker that is no super user there has the request in it, and where it came in.
+func TestARefusalOfKafkaTellsNoAddress(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	const code = 31
+	said := "Request Request(processor=2, connectionId=127.0.0.9:20032-127.0.0.1:41842-2-4) needs ALTER permission."
+	for key, resp := range map[kmsg.Key]kmsg.Response{
+		kmsg.AlterPartitionAssignments:  &kmsg.AlterPartitionAssignmentsResponse{ErrorCode: code, ErrorMessage: &said},
+		kmsg.ListPartitionReassignments: &kmsg.ListPartitionReassignmentsResponse{ErrorCode: code, ErrorMessage: &said},
+		kmsg.ElectLeaders: &kmsg.ElectLeadersResponse{ErrorCode: code, Topics: []kmsg.ElectLeadersResponseTopic{{
+			Topic: "t", Partitions: []kmsg.ElectLeadersResponseTopicPartition{{ErrorCode: code, ErrorMessage: &said}},
+		}}},
+	} {
+		cluster.ControlKey(key.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			cluster.KeepControl()
+			resp.SetVersion(req.GetVersion())
+			return resp, nil, true
+		})
+	}
+	face := openFace(t, 0, Remote{Seeds: cluster.ListenAddrs()})
+	for _, req := range []kmsg.Request{
+		kmsg.NewPtrAlterPartitionAssignmentsRequest(), kmsg.NewPtrListPartitionReassignmentsRequest(),
+		&kmsg.ElectLeadersRequest{Version: 2, Topics: []kmsg.ElectLeadersRequestTopic{{Topic: "t", Partitions: []int32{0}}}},
+	} {
+		got, err := face.Request(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer := got.AppendTo(nil); bytes.Contains(answer, []byte("connectionId")) || !bytes.Contains(answer, []byte("Cluster authorization failed.")) {
+			t.Errorf("key %d is answered %q", req.Key(), answer)
 		}
 	}
 }

@@ -24,9 +24,10 @@ func remoteRules() map[int16]rule {
 		kmsg.DeleteTopics:               on(passDeleteTopics),
 		kmsg.CreatePartitions:           on(passCreatePartitions),
 		kmsg.DescribeLogDirs:            passWithoutHidden,
-		kmsg.ElectLeaders:               on(passElectLeaders),
+		kmsg.ElectLeaders:               discreet(on(passElectLeaders)),
+		kmsg.AlterPartitionAssignments:  discreet(passAsItIs),
 		kmsg.ListConfigResources:        on(passListConfigResources),
-		kmsg.ListPartitionReassignments: passWithoutHidden,
+		kmsg.ListPartitionReassignments: discreet(passWithoutHidden),
 		kmsg.DescribeTransactions:       passWithoutHidden,
 		kmsg.ConsumerGroupDescribe:      passWithoutHidden,
 		kmsg.ShareGroupDescribe:         passWithoutHidden,
@@ -265,6 +266,40 @@ func passDescribeShareGroupOffsets(e *Engine, req *kmsg.DescribeShareGroupOffset
 		}
 		return r, nil
 	}}, nil
+}
+
+func passAsItIs(_ *Engine, req kmsg.Request) (passage, error) { return passage{req: req}, nil }
+
+// discreet is a rule whose answers do not tell what Kafka says to a broker that has no right to its cluster: it prints the whole
+// request as it has it, with the addresses at both ends.
+func discreet(admit func(*Engine, kmsg.Request) (passage, error)) func(*Engine, kmsg.Request) (passage, error) {
+	return func(e *Engine, req kmsg.Request) (passage, error) {
+		pass, err := admit(e, req)
+		correct := pass.correct
+		pass.correct = func(resp kmsg.Response) (kmsg.Response, error) {
+			tellNoAddress(reflect.ValueOf(resp).Elem())
+			if correct == nil {
+				return resp, nil
+			}
+			return correct(resp)
+		}
+		return pass, err
+	}
+}
+
+// tellNoAddress replaces what is said beside CLUSTER_AUTHORIZATION_FAILED in a message, at all depths.
+func tellNoAddress(v reflect.Value) {
+	code, said := v.FieldByName("ErrorCode"), v.FieldByName("ErrorMessage")
+	if code.IsValid() && said.IsValid() && code.Int() == int64(kerr.ClusterAuthorizationFailed.Code) {
+		said.Set(reflect.ValueOf(new("Cluster authorization failed.")))
+	}
+	for _, field := range v.Fields() {
+		if field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct {
+			for i := range field.Len() {
+				tellNoAddress(field.Index(i))
+			}
+		}
+	}
 }
 
 // passElectLeaders names every topic in a request that is about all of them: the hidden ones are not. What needs no election
