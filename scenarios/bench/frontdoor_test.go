@@ -26,9 +26,9 @@ import (
 const frontDoorEnv = "BROKERLAB_BENCH_FRONT_DOOR"
 
 const (
-	frontDoorRounds = 5
+	frontDoorRounds = 11
 	frontDoorRecord = 1 << 10 // bytes of a value
-	frontDoorMany   = 200_000 // records written and read by a round
+	frontDoorMany   = 400_000 // records written and read by a turn
 	frontDoorRate   = 500     // records a second where latencies are measured
 	frontDoorPaced  = 10 * time.Second
 )
@@ -78,7 +78,7 @@ func (f *frontDoor) ways() [2]netip.AddrPort { return [2]netip.AddrPort{f.kafka.
 
 func (f *frontDoor) start(b *testing.B) {
 	b.Helper()
-	f.kafka = f.peers(b, fleet.Plaintext)[1]
+	f.kafka = f.peers(b, fleet.Plaintext, "log.segment.delete.delay.ms=100")[1] // what is deleted takes no time from a later turn
 	f.doing("start Apache Kafka, and a broker in front of it")
 	f.kafka.run(b)
 	f.door = &server{dir: b.TempDir(), addr: lowAddr(b)}
@@ -135,6 +135,22 @@ func (f *frontDoor) topic(b *testing.B) string {
 	return name
 }
 
+// end deletes the newest topic and waits until its files are gone: the next turn has the disk and the memory that this one had.
+func (f *frontDoor) end(b *testing.B, topic string) {
+	b.Helper()
+	deleted, err := kadm.NewClient(clientOf(b, f.kafka.addr)).DeleteTopics(b.Context(), topic)
+	if err == nil {
+		err = deleted.Error()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	until(b, "the files of "+topic+" are gone", func() bool {
+		left, err := filepath.Glob(filepath.Join(f.kafka.dir, "data", topic+"-*"))
+		return err == nil && len(left) == 0
+	})
+}
+
 // spent is the processor time of Kafka and of the broker in front of it so far.
 func (f *frontDoor) spent(b *testing.B) [2]time.Duration {
 	b.Helper()
@@ -149,7 +165,7 @@ type flow struct {
 	door      time.Duration
 }
 
-// throughput writes and reads many records, in turns.
+// throughput writes and reads many records, in turns: each round has one of either way, now this first and now that.
 func (f *frontDoor) throughput(b *testing.B) {
 	b.Helper()
 	const warm = 2
@@ -178,17 +194,26 @@ func (f *frontDoor) throughput(b *testing.B) {
 				half.into.kafka += after[0] - before[0]
 				half.into.door += after[1] - before[1]
 			}
+			f.end(b, topic)
 		}
 	}
-	for _, what := range []struct {
-		name  string
-		flows *[2]flow
-	}{{"written", &wrote}, {"read", &read}} {
-		direct, through := &what.flows[0], &what.flows[1]
-		f.rows = append(f.rows, besideRow{what: "MB " + what.name + " a second, median of " + strconv.Itoa(frontDoorRounds), ours: median(through.perSecond), kafkas: median(direct.perSecond), more: true})
-		f.row("processor time of Kafka by MB "+what.name+", ms", millis(through.kafka)/through.megabytes, millis(direct.kafka)/direct.megabytes)
-		f.row("processor time of brokerlab by MB "+what.name+", ms", millis(through.door)/through.megabytes, millis(direct.door)/direct.megabytes)
+	f.flows("written", &wrote[0], &wrote[1])
+	f.flows("read", &read[0], &read[1])
+}
+
+// flows adds the rows of what was written, or read, and how far the rounds are apart.
+func (f *frontDoor) flows(what string, direct, through *flow) {
+	parts := make([]float64, len(through.perSecond))
+	for i := range parts {
+		parts[i] = through.perSecond[i] / direct.perSecond[i]
 	}
+	slices.Sort(parts)
+	quarter := len(parts) / 4
+	f.notes = append(f.notes, fmt.Sprintf("MB %s a second, through by directly, of each of %d rounds: %.2f in the median, the middle half from %.2f to %.2f, all from %.2f to %.2f.",
+		what, len(parts), median(parts), parts[quarter], parts[len(parts)-1-quarter], parts[0], parts[len(parts)-1]))
+	f.rows = append(f.rows, besideRow{what: fmt.Sprintf("MB %s a second, median of %d", what, len(parts)), ours: median(through.perSecond), kafkas: median(direct.perSecond), more: true})
+	f.row("processor time of Kafka by MB "+what+", ms", millis(through.kafka)/through.megabytes, millis(direct.kafka)/direct.megabytes)
+	f.row("processor time of brokerlab by MB "+what+", ms", millis(through.door)/through.megabytes, millis(direct.door)/direct.megabytes)
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
