@@ -228,21 +228,16 @@ func (e *Engine) Client(remote netip.AddrPort, clientID string) *Client {
 	return &Client{engine: e, leases: &e.leases, from: lessee{remote: remote, clientID: clientID, passing: true}}
 }
 
-// TopicName resolves a topic id, without blocking. Of a data plane somewhere else it knows what it last saw, and looks
-// again soon when it does not know an id.
-func (e *Engine) TopicName(id [16]byte) (string, bool) {
-	name, ok := e.topics.name(id)
-	if !ok && e.remote != nil {
-		e.remote.lookAgain()
-	}
-	return name, ok
-}
+// TopicName resolves a topic id, without blocking. Of a data plane somewhere else it knows what it last saw; who wants to know
+// more asks it for the id.
+func (e *Engine) TopicName(id [16]byte) (string, bool) { return e.topics.name(id) }
 
-// TopicID resolves a topic name, as [Engine.TopicName] does an id.
+// TopicID resolves a topic name, without blocking. Of a data plane somewhere else it knows what it last saw, and looks again soon
+// when it does not know a name.
 func (e *Engine) TopicID(name string) ([16]byte, bool) {
 	id, ok := e.topics.id(name)
 	if !ok && e.remote != nil {
-		e.remote.lookAgain()
+		e.remote.lookForTopic()
 	}
 	return id, ok
 }

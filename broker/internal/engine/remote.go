@@ -107,7 +107,8 @@ type remotePlane struct {
 	down    bool
 	watcher *remoteConn // waits for the next look; nil while it does not
 	looked  time.Time
-	again   bool // look before it is time
+	took    time.Duration // how long the last look took
+	again   bool          // look before it is time
 }
 
 var _ plane = (*remotePlane)(nil)
@@ -285,6 +286,17 @@ func (p *remotePlane) lookAgain() {
 	}
 }
 
+// lookForTopic does so where a topic is not known, which any client can make up: where there are many topics, seldom.
+func (p *remotePlane) lookForTopic() {
+	const seldom = 10
+	p.mu.Lock()
+	early := time.Since(p.looked) < seldom*p.took
+	p.mu.Unlock()
+	if !early {
+		p.lookAgain()
+	}
+}
+
 // wake ends the watcher's wait.
 func (p *remotePlane) wake() {
 	p.mu.Lock()
@@ -431,7 +443,11 @@ func (p *remotePlane) look(c *remoteConn) error {
 		if err != nil {
 			return err
 		}
-		every = max(lookEvery, 20*time.Since(begin))
+		took := time.Since(begin)
+		p.mu.Lock()
+		p.took = took
+		p.mu.Unlock()
+		every = max(lookEvery, 20*took)
 		p.follow(metadata)
 		if err := p.moved(metadata); err != nil {
 			return err

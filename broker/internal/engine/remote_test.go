@@ -108,6 +108,35 @@ func TestATopicMadeElsewhereIsSeen(t *testing.T) {
 	})
 }
 
+// Names and ids that no topic has cost nothing to make up, and a look at all topics may cost the far end much.
+func TestWhatNobodyKnowsIsLookedForSeldom(t *testing.T) {
+	h := hostEngine(t, 1)
+	face := openFace(t, 1, Remote{Seeds: []string{h.Addr()}})
+	p := face.remote
+	last := func() (looked time.Time, waits bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.looked, p.watcher != nil && !p.again
+	}
+	for what, look := range map[string]func(){
+		"an id":                              func() { face.TopicName([16]byte{1, 2, 3}) },
+		"a name, where a look takes an hour": func() { face.TopicID("nope") },
+	} {
+		eventually(t, "nothing is looked for because of "+what, func() bool { // but every five seconds
+			p.mu.Lock()
+			p.took = time.Hour
+			p.mu.Unlock()
+			before, waits := last()
+			if !waits || time.Since(before) < lookAgainAfter {
+				return false
+			}
+			look()
+			after, waits := last()
+			return waits && after.Equal(before)
+		})
+	}
+}
+
 func TestWithoutAnEngineOpenSaysWhereItLooked(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
