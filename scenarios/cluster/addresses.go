@@ -14,6 +14,7 @@ var _ = Describe("A cluster", Label("cluster"), stage.Needs(stage.Faces), func()
 	It("tells no client where its engine is, and lets nobody but its brokers reach it", func(ctx SpecContext) {
 		s := three(ctx)
 		l := begin(ctx, s)
+		By("asking each broker by each listener")
 		names := map[string]bool{}
 		for _, b := range s.All() {
 			for _, listener := range []string{"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"} {
@@ -26,6 +27,7 @@ var _ = Describe("A cluster", Label("cluster"), stage.Needs(stage.Faces), func()
 		for host := range names {
 			Expect(host).To(HavePrefix("broker"))
 		}
+		By("trying to reach the engine")
 		var trying sync.WaitGroup
 		for _, port := range s.Part("engine").Ports { // each answers nothing until its time is over
 			trying.Go(func() {
@@ -34,6 +36,7 @@ var _ = Describe("A cluster", Label("cluster"), stage.Needs(stage.Faces), func()
 			})
 		}
 		trying.Wait()
+		By("ending")
 		l.finish(ctx)
 	}, SpecTimeout(3*time.Minute))
 })

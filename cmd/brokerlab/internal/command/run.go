@@ -274,19 +274,27 @@ func addSuites(text *strings.Builder, r *report.Report) {
 	columns(text, rows, 0)
 }
 
-// addLacking writes what the target does not have, and how many promises were skipped for that.
+// addLacking writes what the target does not have, and which clients this machine has not, and how many promises were skipped for that.
 func addLacking(text *strings.Builder, r *report.Report) {
-	skipped := map[string]int{}
-	for i := range r.Specs {
-		if s := &r.Specs[i]; s.State == report.Skipped && s.Lacks == report.LackTarget {
-			skipped[s.Message]++
+	for _, part := range []struct {
+		lack    report.Lack
+		heading string
+	}{
+		{report.LackTarget, "Skipped against this target:"},
+		{report.LackClient, "Skipped on this machine:"},
+	} {
+		skipped := map[string]int{}
+		for i := range r.Specs {
+			if s := &r.Specs[i]; s.State == report.Skipped && s.Lacks == part.lack {
+				skipped[s.Message]++
+			}
 		}
-	}
-	if len(skipped) > 0 {
-		text.WriteString("\nSkipped against this target:\n")
-	}
-	for _, why := range slices.Sorted(maps.Keys(skipped)) {
-		text.WriteString("  " + shorten(fmt.Sprintf("%d: %s", skipped[why], why), summaryWidth-2) + "\n")
+		if len(skipped) > 0 {
+			text.WriteString("\n" + part.heading + "\n")
+		}
+		for _, why := range slices.Sorted(maps.Keys(skipped)) {
+			text.WriteString("  " + shorten(fmt.Sprintf("%d: %s", skipped[why], why), summaryWidth-2) + "\n")
+		}
 	}
 }
 
