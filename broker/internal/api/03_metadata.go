@@ -51,12 +51,14 @@ func describeMetadata(q *call, req *kmsg.MetadataRequest) {
 			q.completeMetadata(req, resp)
 			return
 		}
-		q.apart(func() {
-			q.createMissing(missing)
-			q.ask(&ask, func(answer kmsg.Response) {
-				resp := answer.(*kmsg.MetadataResponse)
-				q.hideTopics(req, resp, create)
-				q.completeMetadata(req, resp)
+		q.then(func() {
+			q.aside(func() {
+				q.createMissing(missing)
+				q.ask(&ask, func(answer kmsg.Response) {
+					resp := answer.(*kmsg.MetadataResponse)
+					q.hideTopics(req, resp, create)
+					q.completeMetadata(req, resp)
+				})
 			})
 		})
 	})

@@ -16,6 +16,7 @@ type pool struct {
 	busy    int
 	workers int // how many there should be
 	running int
+	aside   int // bytes of the requests that have a goroutine of their own
 	closed  bool
 	done    sync.WaitGroup
 }
@@ -56,13 +57,33 @@ func (p *pool) submit(c *call) {
 	p.work.Signal()
 }
 
-// apart runs c on a goroutine of its own. A closed pool drops it, as submit does.
-func (p *pool) apart(c *call) {
+// mostApart bounds the bytes of the requests that have a goroutine of their own. Beyond it, as before hostile clients, they
+// wait on workers, which take no more of them than there are.
+const mostApart = 64 << 20
+
+// apart runs c, whose request has so many bytes, on a goroutine of its own; false: not now, there are too many. A closed pool
+// drops it, as submit does.
+func (p *pool) apart(c *call, bytes int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.closed {
-		p.done.Go(c.work)
+	switch {
+	case p.closed:
+		return true
+	case p.aside+bytes > mostApart:
+		return false
 	}
+	p.aside += bytes
+	p.done.Go(func() {
+		defer p.back(bytes)
+		c.work()
+	})
+	return true
+}
+
+func (p *pool) back(bytes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.aside -= bytes
 }
 
 // next waits for a call; nil ends the worker.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -90,5 +91,22 @@ func TestCallsFromManyGoroutinesAreAllDone(t *testing.T) {
 	p.close()
 	if n := done.Load(); n != 4000 {
 		t.Errorf("%d calls were done, want 4000", n)
+	}
+}
+
+func TestWhatHasAGoroutineOfItsOwnIsBounded(t *testing.T) {
+	p := newPool(1)
+	defer p.close()
+	hold, ended := make(chan struct{}), make(chan struct{})
+	if !p.apart(working(func() { <-hold; close(ended) }), mostApart) {
+		t.Fatal("the first one is refused")
+	}
+	if p.apart(working(func() { t.Error("it ran though it was refused") }), 1) {
+		t.Error("there is no end to what runs beside the workers")
+	}
+	close(hold)
+	<-ended
+	for !p.apart(working(func() {}), 1) { // the room is given back a moment later
+		runtime.Gosched()
 	}
 }

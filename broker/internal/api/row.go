@@ -115,7 +115,7 @@ const changePatience = 30 * time.Second
 func waiting(r row) row {
 	run := r.run
 	r.run = func(q *call, req kmsg.Request) {
-		q.apart(func() {
+		q.aside(func() {
 			ctx, cancel := context.WithTimeout(q.server.ctx, changePatience)
 			defer cancel()
 			q.ctx = ctx
@@ -125,10 +125,13 @@ func waiting(r row) row {
 	return r
 }
 
-// apart goes on with a call on a goroutine of its own, where it may wait. There are no more of them than connections.
-func (q *call) apart(next func()) {
+// aside goes on with a call on a goroutine of its own, where it may wait, or here, on a worker, where there are too many. It may be
+// called from a worker only.
+func (q *call) aside(next func()) {
 	q.do = func(*call) { next() }
-	q.server.pool.apart(q)
+	if !q.server.pool.apart(q, len(q.body)) {
+		next()
+	}
 }
 
 // ask hands req to the data plane and runs then with its answer, on another goroutine.
