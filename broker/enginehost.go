@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"strconv"
 
 	"github.com/brokerlab/brokerlab/broker/internal/api"
 	"github.com/brokerlab/brokerlab/broker/internal/engine"
@@ -25,7 +27,8 @@ type EngineConfig struct {
 	Dir string
 	// ClusterID is the id of a new cluster; empty makes one up. A Dir that belongs to another cluster is an error.
 	ClusterID string
-	// Properties are the broker properties that the data plane obeys; others are an error.
+	// Properties are the broker properties that the data plane obeys; others are an error. With log.flush.interval.messages=1 records
+	// survive the end of the machine, as in a broker of its own.
 	Properties map[string]string
 	// Ready is told the addresses in use once brokers are served; metadata is empty without one of its own.
 	Ready func(bootstrap, metadata string)
@@ -39,6 +42,10 @@ type EngineConfig struct {
 func ServeEngine(ctx context.Context, cfg EngineConfig) (err error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	properties, durable, err := flushed(cfg.Properties)
+	if err != nil {
+		return fmt.Errorf("engine: %w", err)
 	}
 	cluster := cfg.ClusterID
 	var dir *dataDir
@@ -76,7 +83,7 @@ func ServeEngine(ctx context.Context, cfg EngineConfig) (err error) {
 	bootstrap := ""
 	if err == nil {
 		bootstrap, err = serve("engine", engine.HostOptions{
-			Nodes: cfg.Nodes, Listen: cfg.Listen, Options: engine.Options{Dir: dir.sub("data"), BrokerConfigs: cfg.Properties},
+			Nodes: cfg.Nodes, Listen: cfg.Listen, Options: engine.Options{Dir: dir.sub("data"), BrokerConfigs: properties, SyncWrites: durable},
 		})
 	}
 	if err == nil {
@@ -92,4 +99,21 @@ func ServeEngine(ctx context.Context, cfg EngineConfig) (err error) {
 		err = errors.Join(err, h.Close())
 	}
 	return err
+}
+
+// flushed takes log.flush.interval.messages, which is not a topic's in the data plane, out of properties, and tells whether it asks for each
+// batch to be durable before it is acknowledged: 1 does, more leave that to the kernel.
+func flushed(properties map[string]string) (rest map[string]string, durable bool, err error) {
+	const name = "log.flush.interval.messages"
+	text, ok := properties[name]
+	if !ok {
+		return properties, false, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 {
+		return nil, false, fmt.Errorf("%s=%s: want 1, or a higher number", name, text)
+	}
+	rest = maps.Clone(properties)
+	delete(rest, name)
+	return rest, n == 1, nil
 }

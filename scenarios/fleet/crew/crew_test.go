@@ -368,6 +368,15 @@ func TestWhoWaitsIsToldByName(t *testing.T) {
 	})
 }
 
+func TestAWorkerThatIsInterruptedWhileItComesEndsAsOneThatWaits(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := crew.Work(ctx, options(cluster(t).String(), topic, "hasty", nil), nil); err != nil {
+		t.Errorf("Work() = %v, want nil", err)
+	}
+}
+
 func TestEverySharesSumIsThePlan(t *testing.T) {
 	t.Parallel()
 	plan := fleet.Plan{Rate: 100, Groups: []fleet.Group{{Name: "a", Count: 7}, {Name: "b", Count: 3}}}

@@ -27,7 +27,7 @@ func Work(ctx context.Context, o Options, resolve func(fleet.SourceSpec) (fleet.
 		switch {
 		case err == nil:
 			err = attend(ctx, m, resolve)
-		case !came:
+		case !came && ctx.Err() == nil:
 			return fmt.Errorf("come to topic %s: %w", o.Topic, err)
 		}
 		if ctx.Err() != nil {

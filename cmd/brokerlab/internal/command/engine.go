@@ -36,7 +36,8 @@ The engine knows no users: whoever reaches its ports may do anything. Keep them 
 brokers reach.
 
 What the engine itself stores is as safe as in a broker of its own: an acknowledged record survives the
-end of the process, an acknowledged change of metadata that of the machine.
+end of the process, and with -o log.flush.interval.messages=1 that of the machine; an acknowledged change
+of metadata always does.
 
 Exit status: 0 after a clean stop, 1 when the engine failed, 2 when the command line cannot be meant.`,
 		Example: `  brokerlab engine --nodes 3 --data /var/lib/brokerlab-engine
