@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -229,16 +230,26 @@ func (s *Stage) Rewrite(key, value string) {
 	Expect(os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600)).To(Succeed())
 }
 
-// Knock connects anew from a subnet and asks what everybody may ask.
+// Knock connects anew from a subnet to a listener without TLS, and asks what everybody may ask before they log in.
 func (s *Stage) Knock(ctx context.Context, prefix, listener string) error {
 	GinkgoHelper()
 	const bound = 5 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	c, err := kgo.NewClient(kgo.SeedBrokers(fmt.Sprintf("%s:%d", s.node.Name, s.listener(listener).Port)), kgo.Dialer(s.Network(prefix).Dialer(netip.Addr{})), kgo.RequestRetries(0))
-	Expect(err).NotTo(HaveOccurred())
-	defer c.Close()
-	return c.Ping(ctx)
+	c, err := s.Network(prefix).Dialer(netip.Addr{})(ctx, "tcp", fmt.Sprintf("%s:%d", s.node.Name, s.listener(listener).Port))
+	if err != nil {
+		return err
+	}
+	defer c.Close() //nolint:errcheck // all that is wanted was read, or nothing will be
+	if err = c.SetDeadline(time.Now().Add(bound)); err != nil {
+		return err
+	}
+	if _, err = c.Write(kmsg.NewRequestFormatter().AppendRequest(nil, kmsg.NewPtrApiVersionsRequest(), 0)); err != nil {
+		return err
+	}
+	var size [4]byte
+	_, err = io.ReadFull(c, size[:])
+	return err
 }
 
 // Reach connects from a subnet to a port of a node of the lab.
