@@ -25,6 +25,8 @@ const (
 	maxAnswer = 128 << 20
 	// believed is how much of a claimed length is allocated before its bytes are there.
 	believed = 1 << 20
+	// wakeEvery is how much of a large answer is waited for at once: each wait costs a switch to another thread.
+	wakeEvery = 256 << 10
 	// readBuffer holds most answers whole.
 	readBuffer = 4 << 10
 	// ownClientID is what the broker calls itself where it asks for itself.
@@ -39,6 +41,8 @@ type remoteConn struct {
 	// renewAt is when its SASL session is to be renewed; zero: never.
 	renewAt time.Time
 	host    string
+	// lowWater is SO_RCVLOWAT where it was set; 0: it was not.
+	lowWater int
 	// metadata is the version of Metadata that the other end is asked in; 0 until it has told its versions.
 	metadata int16
 }
@@ -203,7 +207,7 @@ func (c *remoteConn) receive(from *wire.Buffers, asked int) ([]byte, error) {
 	}
 	at := 0
 	for {
-		n, err := io.ReadFull(c.read, body[at:])
+		n, err := c.readFull(body[at:], size-int64(at))
 		if err != nil {
 			return nil, err
 		}
@@ -213,5 +217,47 @@ func (c *remoteConn) receive(from *wire.Buffers, asked int) ([]byte, error) {
 		grown := make([]byte, min(size, 2*int64(at)))
 		copy(grown, body)
 		body = grown
+	}
+}
+
+// readFull fills p, the next bytes of left that are still to come, and waits for much at a time.
+func (c *remoteConn) readFull(p []byte, left int64) (int, error) {
+	for at := 0; at < len(p); {
+		if c.read.Buffered() == 0 {
+			c.wakeAt(int(min(left-int64(at), wakeEvery)))
+		}
+		n, err := c.read.Read(p[at:])
+		if err != nil {
+			return at, err
+		}
+		at += n
+	}
+	if left == int64(len(p)) {
+		c.wakeAt(1)
+	}
+	return len(p), nil
+}
+
+// wakeAt has the kernel call a socket readable once it has n bytes, or its end. There is no other way to it with TLS between, and for
+// few bytes it is not worth a call.
+func (c *remoteConn) wakeAt(n int) {
+	if n == c.lowWater || n < wakeEvery && c.lowWater == 0 {
+		return
+	}
+	t, plain := c.conn.(*net.TCPConn)
+	if !plain {
+		return
+	}
+	raw, err := t.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, n) == nil {
+			c.lowWater = n
+		}
+	})
+	if n == 1 {
+		c.lowWater = 0
 	}
 }
