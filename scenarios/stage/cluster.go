@@ -241,15 +241,11 @@ func (s *Stage) Knock(ctx context.Context, prefix, listener string) error {
 		return err
 	}
 	defer c.Close() //nolint:errcheck // all that is wanted was read, or nothing will be
-	if err = c.SetDeadline(time.Now().Add(bound)); err != nil {
-		return err
-	}
-	if _, err = c.Write(kmsg.NewRequestFormatter().AppendRequest(nil, kmsg.NewPtrApiVersionsRequest(), 0)); err != nil {
-		return err
-	}
+	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
+	_, writeErr := c.Write(kmsg.NewRequestFormatter().AppendRequest(nil, kmsg.NewPtrApiVersionsRequest(), 0))
 	var size [4]byte
-	_, err = io.ReadFull(c, size[:])
-	return err
+	_, readErr := io.ReadFull(c, size[:])
+	return errors.Join(writeErr, readErr)
 }
 
 // Reach connects from a subnet to a port of a node of the lab.
