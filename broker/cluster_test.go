@@ -71,11 +71,11 @@ func faceOf(t *testing.T, node int, bootstrap, metadata string, more ...string) 
 }
 
 // threeFaces are the brokers 1, 2 and 3 of one cluster; stopping one is calling its function.
-func threeFaces(t *testing.T, more ...string) (all [3]*broker.Broker, stops [3]func()) {
+func threeFaces(t *testing.T) (all [3]*broker.Broker, stops [3]func()) {
 	t.Helper()
 	bootstrap, metadata, _ := engineAt(t, broker.EngineConfig{Listen: engineHost + ":0", Metadata: engineHost + ":0"})
 	for i := range all {
-		all[i], stops[i] = startStoppable(t, faceOf(t, i+1, bootstrap, metadata, more...))
+		all[i], stops[i] = startStoppable(t, faceOf(t, i+1, bootstrap, metadata))
 	}
 	return all, stops
 }
@@ -167,8 +167,12 @@ func TestClientsAreToldOfTheFacesOfTheirListener(t *testing.T) {
 	ledBy3 := func(p kmsg.MetadataResponseTopicPartition) bool { return slices.Equal(p.Replicas, []int32{3}) }
 	stops[2]()
 	r := dial(t, all[0].Addr("PLAINTEXT"))
-	resp := topicsOf(r, "spread")
-	if len(resp.Brokers) != 2 || resp.ControllerID == 3 {
+	var resp *kmsg.MetadataResponse
+	eventually(t, "broker 1 knows that broker 3 has left", func() bool {
+		resp = topicsOf(r, "spread")
+		return len(resp.Brokers) == 2
+	})
+	if resp.ControllerID == 3 {
 		t.Errorf("Metadata = %+v, controller %d, want the brokers 1 and 2", resp.Brokers, resp.ControllerID)
 	}
 	for _, p := range resp.Topics[0].Partitions {
