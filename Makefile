@@ -37,9 +37,10 @@ demo: deps build ## run the quickstart lab and its suites, print a summary and w
 # The fuzz targets of what strangers send come with every test; all of them are make fuzz, and their seeds are unit tests.
 STRANGERS := ^\./broker(/protocol|/internal/(wire|sasl|network))? Fuzz
 
-# Scenarios are alone on the machine, since they compare what is seen within a time; the black-box tests wait for minutes, and run side by side.
+# Scenarios mostly wait, but compare what is seen within a time: beside them runs what needs no more than it gets. The black-box tests
+# wait for minutes, and run side by side.
 test: ## everything that CI runs, and how long each part of it took
-	@FUZZTIME="$${FUZZTIME:-2s}" FUZZ="$${FUZZ:-$(STRANGERS)}" scripts/test.sh deps lint fresh cross kafka unit root fuzz scenarios peers+e2e
+	@FUZZTIME="$${FUZZTIME:-2s}" FUZZ="$${FUZZ:-$(STRANGERS)}" scripts/test.sh deps lint fresh kafka unit root scenarios+cross+fuzz peers+e2e
 
 quick: build ## the two-minute subset: vet and short unit tests
 	$(GO) vet ./...

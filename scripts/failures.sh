@@ -22,7 +22,7 @@ building && /^(\.\/|vet: )?[^ ]+\.go:[0-9]+/ { show($0); next }
 /^ *In \[/ { if (left) show($0); left = 0; next }
 /^Summarizing / { show($0); follow(30); next }
 inside && /^ +[^ ]+\.go:[0-9]+: .* said:$/ { left = 0; next }                             # what a process said
-inside && /^ +[^ ]+\.go:[0-9]+: / { left = 0; if (told++ < 8) { show($0); follow(4) } next }
+inside && /^ +[^ ]+\.go:[0-9]+: / { left = 0; if (told++ < 8) { show($0); follow(25) } next }
 /^ *time=[0-9-]+T/ { next }
 left > 0 { if ($0 ~ /[^ ]/) show($0); left--; next }
 ' | head -n 150)
