@@ -105,9 +105,17 @@ func (r *recorder) behave(process func(context.Context, *configpush.Push) error)
 // policy registers a recorder under a name of the test's.
 func policy(t *testing.T) *recorder {
 	t.Helper()
-	r := &recorder{name: fmt.Sprintf("test.%s.%d", t.Name(), time.Now().UnixNano())}
-	configpush.Register(r.name, func() configpush.Policy { return r })
+	r := &recorder{}
+	r.name = register(t, func() configpush.Policy { return r })
 	return r
+}
+
+// register registers a policy under a name that no other test has, nor the same one when it runs again.
+func register(t *testing.T, policy func() configpush.Policy) string {
+	t.Helper()
+	name := fmt.Sprintf("test.%s.%d", t.Name(), time.Now().UnixNano())
+	configpush.Register(name, policy)
+	return name
 }
 
 // pushing is a request with keys and values in turn.
@@ -437,8 +445,7 @@ func (b *batcher) ProcessAll(_ context.Context, pushes []*configpush.Push) []err
 func TestAPolicyThatTakesSeveralPushesIsGivenThoseThatWait(t *testing.T) {
 	t.Parallel()
 	b := &batcher{recorder: &recorder{}, batches: make(chan handed)}
-	name := "test.batcher." + t.Name()
-	configpush.Register(name, func() configpush.Policy { return b })
+	name := register(t, func() configpush.Policy { return b })
 	broke := start(t, load(t, "listeners=PLAINTEXT://127.0.0.1:0\nmetrics.listener=127.0.0.1:0\nclient.config.policy.timeout.ms=60000\nclient.config.policy.class.name="+name+"\n"))
 	var first []*raw
 	var alone []handed
@@ -639,8 +646,8 @@ func TestAPolicyThatCannotBeConfiguredFailsTheStart(t *testing.T) {
 		}
 		start(t, load(t, "listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs="+dir+"\n")) // nothing holds the directory
 	}
-	configpush.Register("test.nil", func() configpush.Policy { return nil })
-	if _, err := broker.New(load(t, "listeners=PLAINTEXT://127.0.0.1:0\nclient.config.policy.class.name=test.nil\n")); err == nil {
+	none := register(t, func() configpush.Policy { return nil })
+	if _, err := broker.New(load(t, "listeners=PLAINTEXT://127.0.0.1:0\nclient.config.policy.class.name="+none+"\n")); err == nil {
 		t.Error("New with a policy that is none succeeds")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -40,10 +41,11 @@ func (k *kept) Process(_ context.Context, p *configpush.Push) error {
 func TestClientsOfOneGroupPushConfigurationsOfTheirOwn(t *testing.T) {
 	g := NewWithT(t)
 	policy := &kept{values: map[string]int{}}
-	configpush.Register(t.Name(), func() configpush.Policy { return policy })
+	name := fmt.Sprintf("%s.%d", t.Name(), time.Now().UnixNano()) // the test may run again in this process
+	configpush.Register(name, func() configpush.Policy { return policy })
 	b := admintest.Real(t, []string{
 		"listeners=PLAINTEXT://127.0.0.1:0", "log.dirs=" + t.TempDir(),
-		"client.config.policy.class.name=" + t.Name(), "client.config.max.bytes=100",
+		"client.config.policy.class.name=" + name, "client.config.max.bytes=100",
 	})
 	const count = 50
 	group := fleet.Group{
