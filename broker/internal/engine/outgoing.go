@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net"
 
+	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/broker/internal/wire"
@@ -92,32 +93,29 @@ type splitProduce struct {
 // AppendTo appends the request, of version 3 to 13, as kmsg does but for those records.
 func (s *splitProduce) AppendTo(dst []byte) []byte {
 	flexible := s.IsFlexible()
-	if s.TransactionID == nil {
-		dst = appendLength(dst, -1, 2, flexible)
-	} else {
-		dst = appendString(dst, *s.TransactionID, flexible)
+	text, blob, count := kbin.AppendNullableString, kbin.AppendNullableBytes, kbin.AppendArrayLen
+	if flexible {
+		text, blob, count = kbin.AppendCompactNullableString, kbin.AppendCompactNullableBytes, kbin.AppendCompactArrayLen
 	}
-	dst = binary.BigEndian.AppendUint16(dst, uint16(s.Acks))
-	dst = binary.BigEndian.AppendUint32(dst, uint32(s.TimeoutMillis))
-	dst = appendLength(dst, len(s.Topics), 4, flexible)
+	dst = text(dst, s.TransactionID)
+	dst = kbin.AppendInt16(dst, s.Acks)
+	dst = kbin.AppendInt32(dst, s.TimeoutMillis)
+	dst = count(dst, len(s.Topics))
 	for i := range s.Topics {
 		t := &s.Topics[i]
 		if s.Version < firstProduceByID {
-			dst = appendString(dst, t.Topic, flexible)
+			dst = text(dst, &t.Topic)
 		} else {
 			dst = append(dst, t.TopicID[:]...)
 		}
-		dst = appendLength(dst, len(t.Partitions), 4, flexible)
+		dst = count(dst, len(t.Partitions))
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			dst = binary.BigEndian.AppendUint32(dst, uint32(p.Partition))
-			switch {
-			case p.Records == nil:
-				dst = appendLength(dst, -1, 4, flexible)
-			case len(p.Records) < apartFrom:
-				dst = append(appendLength(dst, len(p.Records), 4, flexible), p.Records...)
-			default:
-				dst = appendLength(dst, len(p.Records), 4, flexible)
+			dst = kbin.AppendInt32(dst, p.Partition)
+			if len(p.Records) < apartFrom {
+				dst = blob(dst, p.Records)
+			} else {
+				dst = count(dst, len(p.Records)) // bytes have their length as arrays do
 				s.apart = append(s.apart, span{at: len(dst), records: p.Records})
 			}
 			dst = appendTags(dst, &p.UnknownTags, flexible)
@@ -127,24 +125,9 @@ func (s *splitProduce) AppendTo(dst []byte) []byte {
 	return appendTags(dst, &s.UnknownTags, flexible)
 }
 
-// appendLength appends a length, -1 for null: a varint of one more in flexible versions, else an integer of some bytes.
-func appendLength(dst []byte, n, size int, flexible bool) []byte {
-	switch {
-	case flexible:
-		return binary.AppendUvarint(dst, uint64(n+1))
-	case size == 2:
-		return binary.BigEndian.AppendUint16(dst, uint16(n))
-	}
-	return binary.BigEndian.AppendUint32(dst, uint32(n))
-}
-
-func appendString(dst []byte, s string, flexible bool) []byte {
-	return append(appendLength(dst, len(s), 2, flexible), s...)
-}
-
 func appendTags(dst []byte, tags *kmsg.Tags, flexible bool) []byte {
 	if !flexible {
 		return dst
 	}
-	return tags.AppendEach(binary.AppendUvarint(dst, uint64(tags.Len())))
+	return tags.AppendEach(kbin.AppendUvarint(dst, uint32(tags.Len())))
 }
