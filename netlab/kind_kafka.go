@@ -83,7 +83,7 @@ func (kafkaKind) command(h home, s *state, n *topology.Node) (program, error) {
 	}
 	properties := h.serverProperties(n)
 	java := func(line []string) []string {
-		line[0] = kafkahome.Program(getenv)
+		line[0] = kafkahome.Program("java", getenv)
 		return line
 	}
 	return program{

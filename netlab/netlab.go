@@ -331,7 +331,7 @@ func withKafka(lab *topology.Lab) (*topology.Lab, error) {
 		if n.Kind != topology.Kafka {
 			continue
 		}
-		err := kafkahome.CheckProgram(kafkahome.Program(kafkaEnv(n)))
+		err := kafkahome.CheckProgram(kafkahome.Program("java", kafkaEnv(n)))
 		var kafka kafkahome.Home
 		if err == nil {
 			kafka, err = kafkaHome(n)

@@ -53,21 +53,21 @@ func (h Home) Java(main string, args ...string) []string {
 
 // JavaWith is [Home.Java] with other options.
 func (h Home) JavaWith(options []string, main string, args ...string) []string {
-	line := append([]string{Program(os.Getenv)}, options...)
+	line := append([]string{Program("java", os.Getenv)}, options...)
 	line = append(line, "-cp", filepath.Join(h.Folder, "libs", "*"), main)
 	return append(line, args...)
 }
 
-// Program is the Java to run: that of JAVA_HOME, as Kafka's scripts have it, or whichever is in the path.
-func Program(getenv func(string) string) string {
+// Program is a program of Java to run, such as java: that of JAVA_HOME, as Kafka's scripts have it, or whichever is in the path.
+func Program(name string, getenv func(string) string) string {
 	if home := getenv("JAVA_HOME"); home != "" {
-		return filepath.Join(home, "bin", "java")
+		return filepath.Join(home, "bin", name)
 	}
-	return "java"
+	return name
 }
 
 // CheckJava tells whether there is a Java on this machine, and how to get one. It does not start it.
-func CheckJava() error { return CheckProgram(Program(os.Getenv)) }
+func CheckJava() error { return CheckProgram(Program("java", os.Getenv)) }
 
 // CheckProgram is [CheckJava] for one that [Program] has named.
 func CheckProgram(java string) error {

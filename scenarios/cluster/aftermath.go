@@ -2,8 +2,6 @@ package cluster
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -34,17 +32,9 @@ func nobodyLeft(ctx context.Context, s *stage.Stage) {
 		Eventually(func() []string { return b.Held(ctx) }).WithContext(ctx).WithTimeout(patience).
 			Should(BeEmpty(), "what %s still counts for clients that are gone", b.Name())
 		if b.KernelExact(ctx) {
-			Eventually(func() int64 { return sumOf(b.KernelByClient(ctx)) }).WithContext(ctx).WithTimeout(patience).
+			Eventually(func() int64 { return sum(b.KernelByClient(ctx)) }).WithContext(ctx).WithTimeout(patience).
 				Should(BeZero(), "clients that the kernel still counts at %s", b.Name())
 		}
 		Expect(b.Reconcile(ctx)).To(stage.BeExplained(), "at %s", b.Name())
 	}
-}
-
-func sumOf[K comparable](counts map[K]int64) int64 {
-	n := int64(0)
-	for _, c := range slices.Collect(maps.Values(counts)) {
-		n += c
-	}
-	return n
 }

@@ -136,13 +136,8 @@ func (b javaBuild) make(ctx context.Context) error {
 	return nil
 }
 
-// jdk is a tool of Java: that of JAVA_HOME, or whichever is in the path.
-func jdk(tool string) string {
-	if home := os.Getenv("JAVA_HOME"); home != "" {
-		return filepath.Join(home, "bin", tool)
-	}
-	return tool
-}
+// jdk is a program of Java's.
+func jdk(name string) string { return kafkahome.Program(name, os.Getenv) }
 
 // pythonProgram is load.py, for a Python that has confluent-kafka: that of scripts/clients.sh, or the one that is in the path.
 func pythonProgram(ctx context.Context) ([]string, error) {

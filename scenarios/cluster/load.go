@@ -184,8 +184,8 @@ func (l *load) read(ctx context.Context) map[string]int {
 	return found
 }
 
-func sum(counts map[string]int) int {
-	n := 0
+func sum[K comparable, N int | int64](counts map[K]N) N {
+	n := N(0)
 	for _, c := range counts {
 		n += c
 	}
