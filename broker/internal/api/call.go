@@ -58,6 +58,8 @@ type call struct {
 	recalled       bool                                            // the heartbeat's member was looked up
 	nextShares     *shareSession                                   // what a ShareFetch makes of its session
 
+	relayed []byte // the answer to a Fetch that is sent on while it arrives
+
 	silent bool // the client wants no answer
 	size   int  // about how many bytes the answer will have; 0 where it is small
 }

@@ -149,14 +149,17 @@ func (q *call) ask(req kmsg.Request, then func(kmsg.Response)) {
 		answered()
 		return // the connection is gone
 	}
-	client.Do(req, func(resp kmsg.Response, err error) {
+	client.Relay(req, q.relay(), func(resp kmsg.Response, err error) {
 		defer q.survive()
 		answered()
-		if err != nil {
+		switch {
+		case err != nil:
 			q.fail(req, err)
-			return
+		case q.relayed != nil:
+			q.endRelay(resp)
+		default:
+			then(resp)
 		}
-		then(resp)
 	})
 }
 

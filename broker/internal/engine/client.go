@@ -35,7 +35,11 @@ func (c *Client) SetClientID(id string) { c.from.clientID = id }
 // data plane somewhere else could not be reached or did not answer in time; any other means that the data plane gave the request up. After each of these the front
 // door answers in the request's own shape or closes the connection. A Produce with acks=0 that succeeded is answered
 // as one with acks=1 is; nothing of it goes to the client.
-func (c *Client) Do(req kmsg.Request, done func(kmsg.Response, error)) {
+func (c *Client) Do(req kmsg.Request, done func(kmsg.Response, error)) { c.Relay(req, nil, done) }
+
+// Relay is Do for a Fetch whose answer to may take while it arrives. Where to.Begin did, what done gets has no records, and the whole
+// frame may be read once it gets that; after an error the answer goes no further.
+func (c *Client) Relay(req kmsg.Request, to Relay, done func(kmsg.Response, error)) {
 	e := c.engine
 	pass, err := e.admit(req)
 	switch {
@@ -64,6 +68,7 @@ func (c *Client) Do(req kmsg.Request, done func(kmsg.Response, error)) {
 		go done(nil, err)
 		return
 	}
+	pass.relay = to
 	c.forward(l, req, pass, func(resp kmsg.Response, err error) {
 		if err == nil {
 			err = e.checkKept(req, before)
@@ -92,7 +97,9 @@ func (c *Client) forward(l link, req kmsg.Request, pass passage, done func(kmsg.
 			sendOver(c.engine.coordinator(pass.about), from, req, answer)
 		}
 	}
-	send(c.from, pass.req, func(resp kmsg.Response, err error) {
+	from := c.from
+	from.relay = pass.relay
+	send(from, pass.req, func(resp kmsg.Response, err error) {
 		if err == nil && pass.then != nil {
 			next, nextErr := pass.then(resp)
 			if nextErr == nil && next.answer == nil {

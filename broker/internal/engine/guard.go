@@ -29,6 +29,7 @@ type passage struct {
 	then func(kmsg.Response) (passage, error)
 	// correct completes the data plane's answer; nil when that is right as it is.
 	correct func(kmsg.Response) (kmsg.Response, error)
+	relay   Relay // see [Client.Relay]
 }
 
 func (p *passage) finish(resp kmsg.Response) (kmsg.Response, error) {

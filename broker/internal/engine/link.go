@@ -37,5 +37,6 @@ type link interface {
 type lessee struct {
 	remote   netip.AddrPort
 	clientID string
-	passing  bool // the records of a Fetch answer may be overwritten once its function has returned
+	passing  bool  // the records of a Fetch answer may be overwritten once its function has returned
+	relay    Relay // takes the answer to this Fetch while it arrives; nil: nobody does
 }

@@ -95,6 +95,7 @@ type remotePlane struct {
 	dialling chan struct{}
 	frames   wire.Buffers
 	bodies   wire.Buffers
+	pipes    pipes
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -259,6 +260,7 @@ func (p *remotePlane) close() error {
 	p.done.Wait()
 	p.hangUp(ErrClosed)
 	p.gone.Wait()
+	p.pipes.close()
 	return nil
 }
 

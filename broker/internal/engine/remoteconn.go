@@ -25,7 +25,7 @@ const (
 	maxAnswer = 128 << 20
 	// believed is how much of a claimed length is allocated before its bytes are there.
 	believed = 1 << 20
-	// wakeEvery is how much of a large answer is waited for at once: each wait costs a switch to another thread.
+	// wakeEvery is how much of a large answer is waited for at least.
 	wakeEvery = 256 << 10
 	// readBuffer holds most answers whole.
 	readBuffer = 4 << 10
@@ -162,7 +162,7 @@ func (c *remoteConn) ask(req kmsg.Request) (kmsg.Response, error) {
 	if _, err := c.conn.Write(appendRequest(nil, c.corr, ownClientID, req)); err != nil {
 		return nil, err
 	}
-	body, err := c.receive(nil, 0)
+	body, err := c.receive()
 	if err != nil {
 		return nil, err
 	}
@@ -184,10 +184,18 @@ const (
 	tlsMajor = 3
 )
 
-// receive reads one answer without its length prefix, into memory of from where that is given. Of a length that is
-// claimed only so much is believed as was asked for.
-func (c *remoteConn) receive(from *wire.Buffers, asked int) ([]byte, error) {
-	var prefix [4]byte
+// arriving is an answer of which the first have bytes are there.
+type arriving struct {
+	conn *remoteConn
+	// frame is as long as the answer, its length prefix first, or as what is believed of it.
+	frame      []byte
+	have, size int
+}
+
+// next begins to read an answer, into memory of from where that is given. Of a length that is claimed only so much is believed as was
+// asked for.
+func (c *remoteConn) next(from *wire.Buffers, asked int) (*arriving, error) {
+	var prefix [sizePrefix]byte
 	if _, err := io.ReadFull(c.read, prefix[:]); err != nil {
 		return nil, err
 	}
@@ -198,44 +206,63 @@ func (c *remoteConn) receive(from *wire.Buffers, asked int) ([]byte, error) {
 		}
 		return nil, fmt.Errorf("an answer of %d bytes", size)
 	}
-	first := int(min(size, int64(asked)+believed))
-	var body []byte
+	a := &arriving{conn: c, size: sizePrefix + int(size)}
+	first := min(a.size, asked+believed)
 	if from != nil {
-		body = from.Get(first)[:first]
+		a.frame = from.Get(first)[:first]
 	} else {
-		body = make([]byte, first)
+		a.frame = make([]byte, first)
 	}
-	at := 0
-	for {
-		n, err := c.readFull(body[at:], size-int64(at))
-		if err != nil {
-			return nil, err
-		}
-		if at += n; int64(at) == size {
-			return body, nil
-		}
-		grown := make([]byte, min(size, 2*int64(at)))
-		copy(grown, body)
-		body = grown
+	a.has(copy(a.frame, prefix[:]))
+	return a, nil
+}
+
+// more reads up to most bytes of the answer.
+func (a *arriving) more(most int) error {
+	if a.have == len(a.frame) {
+		grown := make([]byte, min(a.size, 2*a.have))
+		copy(grown, a.frame)
+		a.frame = grown
+	}
+	c := a.conn
+	if c.read.Buffered() == 0 {
+		c.wakeAt(min(a.piece(), a.size-a.have))
+	}
+	n, err := c.read.Read(a.frame[a.have:min(len(a.frame), a.have+most)])
+	a.has(n)
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// piece is how much to wait for at once: much, since waking somebody up is dear, but of the end so little that nobody waits long for it.
+func (a *arriving) piece() int { return max((a.size-a.have)/2, wakeEvery) }
+
+// has says that n more bytes are there.
+func (a *arriving) has(n int) {
+	if a.have += n; a.have == a.size {
+		a.conn.wakeAt(1)
 	}
 }
 
-// readFull fills p, the next bytes of left that are still to come, and waits for much at a time.
-func (c *remoteConn) readFull(p []byte, left int64) (int, error) {
-	for at := 0; at < len(p); {
-		if c.read.Buffered() == 0 {
-			c.wakeAt(int(min(left-int64(at), wakeEvery)))
+// all reads the rest of the answer and returns it without its prefix.
+func (a *arriving) all() ([]byte, error) {
+	for a.have < a.size {
+		if err := a.more(a.size); err != nil {
+			return nil, err
 		}
-		n, err := c.read.Read(p[at:])
-		if err != nil {
-			return at, err
-		}
-		at += n
 	}
-	if left == int64(len(p)) {
-		c.wakeAt(1)
+	return a.frame[sizePrefix:], nil
+}
+
+// receive reads one answer without its length prefix.
+func (c *remoteConn) receive() ([]byte, error) {
+	a, err := c.next(nil, 0)
+	if err != nil {
+		return nil, err
 	}
-	return len(p), nil
+	return a.all()
 }
 
 // wakeAt has the kernel call a socket readable once it has n bytes, or its end. There is no other way to it with TLS between, and for

@@ -52,7 +52,7 @@ func TestAnswersAreReadWholeHoweverTheyArrive(t *testing.T) {
 	}
 	c := newRemoteConn(near, "")
 	for _, want := range answers {
-		got, err := c.receive(nil, 0)
+		got, err := c.receive()
 		if err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("receive = %d bytes, %v, want the %d that were sent", len(got), err, len(want))
 		}

@@ -312,7 +312,7 @@ func TestAClaimedLengthTakesNoMemory(t *testing.T) {
 		_ = far.Close()
 	}()
 	c := newRemoteConn(near, "")
-	body, err := c.receive(nil, 0)
+	body, err := c.receive()
 	if err == nil || cap(body) > 2*believed {
 		t.Errorf("receive = %d bytes, %v, want an error and no memory", cap(body), err)
 	}

@@ -39,7 +39,7 @@ type flight struct {
 	out      outgoing // of plane.frames
 	req      kmsg.Request
 	patience time.Duration
-	passing  bool
+	from     lessee
 }
 
 func (l *tcpLink) send(from lessee, req kmsg.Request, answer func(kmsg.Response, error)) {
@@ -61,8 +61,7 @@ func (l *tcpLink) send(from lessee, req kmsg.Request, answer func(kmsg.Response,
 	l.mu.Unlock()
 
 	f := &flight{
-		out: newOutgoing(&p.frames, from.clientID, req), req: req, patience: patience(req),
-		passing: from.passing && req.Key() == keyFetch,
+		out: newOutgoing(&p.frames, from.clientID, req), req: req, patience: patience(req), from: from,
 	}
 	if size := int64(f.out.size); p.waiting.Add(size) > maxWaiting {
 		p.waiting.Add(-size)
@@ -73,8 +72,6 @@ func (l *tcpLink) send(from lessee, req kmsg.Request, answer func(kmsg.Response,
 	go l.fly(f)
 }
 
-const keyFetch = 1
-
 // fly sends one request and delivers its answer.
 func (l *tcpLink) fly(f *flight) {
 	p := l.plane
@@ -83,31 +80,51 @@ func (l *tcpLink) fly(f *flight) {
 	l.mu.Lock()
 	l.sending = false
 	l.mu.Unlock()
-	var body []byte
-	pool := (*wire.Buffers)(nil)
-	if f.passing {
-		pool = &p.bodies
-	}
+	var (
+		resp kmsg.Response
+		used func()
+	)
 	if err == nil {
-		asked := 0
-		if fetch, ok := f.req.(*kmsg.FetchRequest); ok {
-			asked = int(min(max(fetch.MaxBytes, 0), maxFetchBytes))
-		}
-		body, err = l.conn.receive(pool, asked)
+		resp, used, err = l.receive(f, corr)
 	}
 	p.waiting.Add(-int64(f.out.size))
-	resp := f.req.ResponseKind()
-	if err == nil {
-		err = decodeResponse(body, corr, resp)
-	}
 	if err != nil {
 		l.fail(err)
 		return
 	}
 	l.deliver(resp, nil)
-	if pool != nil {
-		pool.Put(body)
+	if used != nil {
+		used()
 	}
+}
+
+// receive reads the answer. used, where there is one, takes back its memory.
+func (l *tcpLink) receive(f *flight, corr int32) (resp kmsg.Response, used func(), err error) {
+	var pool *wire.Buffers
+	asked := 0
+	if fetch, ok := f.req.(*kmsg.FetchRequest); ok {
+		asked = int(min(max(fetch.MaxBytes, 0), maxFetchBytes))
+		if f.from.passing {
+			pool = &l.plane.bodies
+		}
+	}
+	a, err := l.conn.next(pool, asked)
+	if err != nil {
+		return nil, nil, err
+	}
+	relayed, err := l.relay(f, corr, a)
+	if relayed != nil || err != nil {
+		return relayed, nil, err
+	}
+	body, err := a.all()
+	if err != nil {
+		return nil, nil, err
+	}
+	if pool != nil {
+		used = func() { pool.Put(a.frame) }
+	}
+	resp = f.req.ResponseKind()
+	return resp, used, decodeResponse(body, corr, resp)
 }
 
 // transmit writes the request, over a connection that is made or authenticated anew where that has to be.

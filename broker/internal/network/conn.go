@@ -157,24 +157,24 @@ func (c *Conn) SetAuthenticated(yes bool) {
 // memory passes to the connection. It returns before a slow client has taken
 // the response, and the next frame is read when it has. Where no frame awaits
 // an answer (the connection closed meanwhile) it does nothing.
-func (c *Conn) Reply(frame []byte) { c.answer(frame, nil, ReasonNone) }
+func (c *Conn) Reply(frame []byte) { c.answer(frame, len(frame), nil, ReasonNone) }
 
 // ReplyFrom is Reply with memory that is lent: sent takes it back once all has left, and is not called where the
 // connection closes before.
-func (c *Conn) ReplyFrom(frame []byte, sent func()) { c.answer(frame, sent, ReasonNone) }
+func (c *Conn) ReplyFrom(frame []byte, sent func()) { c.answer(frame, len(frame), sent, ReasonNone) }
 
 // NoReply answers the frame with nothing, as a produce with acks=0 wants it.
-func (c *Conn) NoReply() { c.answer(nil, nil, ReasonNone) }
+func (c *Conn) NoReply() { c.answer(nil, 0, nil, ReasonNone) }
 
 // ReplyThenClose answers the frame after delay, then closes for reason once the
 // client has taken the response. A nil frame just closes. Nothing is read
 // meanwhile.
 func (c *Conn) ReplyThenClose(frame []byte, delay time.Duration, reason Reason) {
 	if delay <= 0 {
-		c.answer(frame, nil, reason)
+		c.answer(frame, len(frame), nil, reason)
 		return
 	}
-	time.AfterFunc(delay, func() { c.answer(frame, nil, reason) })
+	time.AfterFunc(delay, func() { c.answer(frame, len(frame), nil, reason) })
 }
 
 // Close ends the connection soon, from any goroutine and at any time. The first
@@ -188,8 +188,9 @@ func (c *Conn) fail(reason Reason, err error) {
 	}
 }
 
-// answer consumes the outstanding frame and sends its response; sent, where there is one, takes the memory back.
-func (c *Conn) answer(frame []byte, sent func(), then Reason) {
+// answer consumes the outstanding frame and sends its response, of which the first ready bytes are there; sent, where there is one, takes
+// the memory back.
+func (c *Conn) answer(frame []byte, ready int, sent func(), then Reason) {
 	c.mu.Lock()
 	if c.closed || c.frame == 0 {
 		c.mu.Unlock()
@@ -198,7 +199,7 @@ func (c *Conn) answer(frame []byte, sent func(), then Reason) {
 	c.release()
 	// Before the client can know: who was answered later was active later.
 	c.loop.idle.touch(c, c.loop.server.clock.now())
-	done, err := c.send(frame, sent, then)
+	done, err := c.send(frame, ready, sent, then)
 	c.mu.Unlock()
 	switch {
 	case err != nil:

@@ -23,8 +23,9 @@ type output struct {
 	cipher *buffer
 	sent   int
 	// rest is what remains of an answer: bytes to send as they are, or over TLS
-	// to encrypt.
-	rest []byte
+	// to encrypt. The first ready bytes of it are there.
+	rest  []byte
+	ready int
 	// held is the size of the answer, whose memory stays until all has left; it
 	// is counted in Server.unsent.
 	held int64
@@ -34,13 +35,15 @@ type output struct {
 	// on reading, or ends for the reason then.
 	answering bool
 	then      Reason
+	// room is told when the kernel may take more; nil: nobody waits for that.
+	room chan struct{}
 }
 
-// send starts an answer, and reports whether all of it has left. c.mu is held,
-// and the connection is not closed.
-func (c *Conn) send(frame []byte, gone func(), then Reason) (done bool, err error) {
+// send starts an answer of which the first ready bytes are there, and reports
+// whether all of it has left. c.mu is held, and the connection is not closed.
+func (c *Conn) send(frame []byte, ready int, gone func(), then Reason) (done bool, err error) {
 	held := int64(len(frame))
-	if c.out == nil && c.session == nil && len(frame) <= sendAtOnce {
+	if c.out == nil && c.session == nil && ready == len(frame) && ready <= sendAtOnce {
 		n, writeErr := c.writeSocket(frame)
 		if writeErr != nil || n == len(frame) {
 			if writeErr == nil && gone != nil {
@@ -48,7 +51,7 @@ func (c *Conn) send(frame []byte, gone func(), then Reason) (done bool, err erro
 			}
 			return writeErr == nil, writeErr
 		}
-		frame = frame[n:]
+		frame, ready = frame[n:], ready-n
 	}
 	if c.out == nil {
 		if c.session != nil {
@@ -57,7 +60,7 @@ func (c *Conn) send(frame []byte, gone func(), then Reason) (done bool, err erro
 			c.out = &output{}
 		}
 	}
-	c.out.rest, c.out.gone, c.out.answering, c.out.then = frame, gone, true, then
+	c.out.rest, c.out.ready, c.out.gone, c.out.answering, c.out.then = frame, ready, gone, true, then
 	c.out.held += held
 	c.loop.server.unsent.Add(held)
 	return c.pump()
@@ -87,25 +90,38 @@ func (c *Conn) pump() (done bool, err error) {
 			o.cipher, o.sent = nil, 0
 		case len(o.rest) == 0:
 			c.finish()
+		case o.ready == 0:
+			return false, nil
 		case c.session != nil:
-			part := o.rest[:min(len(o.rest), encryptAtOnce)]
+			part := o.rest[:min(o.ready, encryptAtOnce)]
 			if _, err := c.session.tls.Write(part); err != nil {
 				return false, err
 			}
-			o.rest = o.rest[len(part):]
+			o.left(len(part))
 		default:
-			part := o.rest[:min(len(o.rest), sendAtOnce)]
+			part := o.rest[:min(o.ready, sendAtOnce)]
 			n, err := c.writeSocket(part)
 			if err != nil {
 				return false, err
 			}
-			o.rest = o.rest[n:]
+			o.left(n)
 			if n < len(part) {
 				return false, nil
 			}
 		}
 	}
 	return true, nil
+}
+
+// left says that n more bytes of what is ready have left, or are encrypted.
+func (o *output) left(n int) { o.rest, o.ready = o.rest[n:], o.ready-n }
+
+// wake tells who waits that the kernel may take more, or that nobody will.
+func (o *output) wake() {
+	select {
+	case o.room <- struct{}{}:
+	default: // it was told, or nobody waits
+	}
 }
 
 // finish forgets an output of which all has left. c.mu is held.

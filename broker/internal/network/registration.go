@@ -118,6 +118,7 @@ func (l *loop) close(c *Conn, reason Reason, err error) {
 	}
 	c.in, c.lent, c.frame = nil, nil, 0
 	if c.out != nil {
+		c.out.wake()
 		l.server.buffers.put(c.out.cipher)
 		l.server.unsent.Add(-c.out.held)
 		c.out = nil

@@ -265,6 +265,7 @@ func (l *loop) flush(c *Conn) {
 		c.mu.Unlock()
 		return
 	}
+	c.out.wake()
 	answering, then := c.out.answering, c.out.then
 	done, err := c.pump()
 	c.mu.Unlock()
