@@ -87,8 +87,12 @@ func (l *tcpLink) relay(f *flight, corr int32, a *arriving) (*kmsg.FetchResponse
 		r.plain, _ = a.conn.conn.(*net.TCPConn)
 	}
 	answer := r.answer()
-	if r.pipe != nil {
+	switch {
+	case r.pipe == nil:
+	case r.err == nil:
 		r.pipes.put(r.pipe)
+	default: // it may hold what is this client's
+		r.pipe.close()
 	}
 	if r.err == nil && r.at != a.size {
 		r.err = errRelayed
