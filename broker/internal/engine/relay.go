@@ -191,7 +191,7 @@ func (r *relaying) pass(n int) {
 		return
 	}
 	r.at += n
-	for r.plain != nil && r.at-r.have >= spliceFrom && r.err == nil {
+	for r.plain != nil && r.passing()-r.have >= spliceFrom && r.err == nil {
 		r.splice()
 	}
 	for r.err == nil {
@@ -202,6 +202,10 @@ func (r *relaying) pass(n int) {
 		r.err = r.more(r.piece())
 	}
 }
+
+// passing is the end of what may pass by unread. The frame's last byte, which in old versions is one of records, does not: with it the
+// client has its answer, and asks anew.
+func (r *relaying) passing() int { return min(r.at, r.size-1) }
 
 // tell says how much may be read if that is at least so much more than before.
 func (r *relaying) tell(step int) {
@@ -227,7 +231,7 @@ func (r *relaying) splice() {
 	}
 	r.tell(1)
 	r.conn.wakeAt(min(r.size-r.have, pipeSize))
-	n, err := r.pipe.fill(r.plain, min(r.at-r.have, pipeSize))
+	n, err := r.pipe.fill(r.plain, min(r.passing()-r.have, pipeSize))
 	if r.err = err; err != nil {
 		return
 	}
