@@ -256,7 +256,7 @@ func (b *Broker) openListeners(ctx context.Context, cluster string) error {
 		Engine: b.engine, Metadata: b.meta, SASL: b.sasl, Hidden: b.cfg.hides, SupportedLevel: b.cfg.SupportedLevel,
 		Connections: b.network.Connections, Closed: b.network.ClosedConnections, Counts: b.network.Counts, AcceptQueue: b.network.AcceptQueue, Limits: b.quota, Unsent: b.network.Unsent, Log: b.log,
 		ConfigPolicy: b.policy, ConfigPolicyTimeout: b.cfg.ConfigPolicyTimeout,
-		Workers: b.cfg.NumIOThreads, FailedAuthDelay: b.cfg.FailedAuthDelay,
+		Workers: b.cfg.NumIOThreads, Queued: b.cfg.QueuedRequests, FailedAuthDelay: b.cfg.FailedAuthDelay,
 		AutoCreateTopics: b.cfg.AutoCreateTopics, NumPartitions: b.cfg.NumPartitions, Replication: b.cfg.DefaultReplicationFactor,
 		OwnAPIs: b.cfg.APIsEnabled, Keys: keys,
 		Properties: api.Properties{Static: b.cfg.Properties, InterBroker: b.cfg.InterBrokerListener, Fixed: own, Prepare: b.prepare},

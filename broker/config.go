@@ -45,6 +45,7 @@ type Config struct {
 	InterBrokerListener      string           // name of one of Listeners
 	LogDirs                  []string         // empty: nothing is kept
 	NumIOThreads             int
+	QueuedRequests           int // 0: any number
 	Backlog                  int
 	MaxRequestBytes          int
 	IdleTimeout              time.Duration      // 0: never
@@ -173,7 +174,7 @@ func (c *Config) apply(l *loading, p properties) {
 	if c.LogDirs = p.LogDirs; len(c.LogDirs) == 0 {
 		c.LogDirs = p.LogDir
 	}
-	c.NumIOThreads, c.Backlog, c.MaxRequestBytes = p.NumIOThreads, p.Backlog, p.MaxRequestBytes
+	c.NumIOThreads, c.QueuedRequests, c.Backlog, c.MaxRequestBytes = p.NumIOThreads, p.QueuedRequests, p.Backlog, p.MaxRequestBytes
 	c.FailedAuthDelay = time.Duration(p.FailedAuthDelay) * time.Millisecond
 	c.IdleTimeout = l.milliseconds("connections.max.idle.ms", p.IdleTimeout)
 	if c.IdleTimeout > 0 && c.FailedAuthDelay >= c.IdleTimeout {

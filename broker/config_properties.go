@@ -58,6 +58,8 @@ type properties struct {
 	// NumIOThreads bounds the requests that are worked at the same time. One that waits, such as
 	// a long poll, does not count.
 	NumIOThreads int `property:"num.io.threads"`
+	// QueuedRequests bounds the requests that wait to be worked. When there are so many, no more are read until there are fewer.
+	QueuedRequests int `property:"queued.max.requests"`
 	// Backlog is the length of each listener's accept queue. The kernel bounds it by
 	// net.core.somaxconn.
 	Backlog int `property:"socket.listen.backlog.size"`

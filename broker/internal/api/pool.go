@@ -5,11 +5,13 @@ import (
 )
 
 // pool runs calls on a bounded number of workers, first come first served, and beside them those that wait. Its queue cannot be
-// longer than there are connections: each has at most one request on its way. Safe for concurrent
-// use.
+// longer than there are connections: each has at most one request on its way; and where it is as long as it may be, nobody reads
+// more requests until it is not. Safe for concurrent use.
 type pool struct {
 	mu      sync.Mutex
 	work    sync.Cond
+	room    sync.Cond
+	most    int     // how long the queue may get by calls that are admitted; 0: any length
 	queue   []*call // a ring: head is the oldest
 	head    int
 	length  int
@@ -21,9 +23,9 @@ type pool struct {
 	done    sync.WaitGroup
 }
 
-func newPool(workers int) *pool {
-	p := &pool{queue: make([]*call, 64)}
-	p.work.L = &p.mu
+func newPool(workers, most int) *pool {
+	p := &pool{queue: make([]*call, 64), most: most}
+	p.work.L, p.room.L = &p.mu, &p.mu
 	p.resize(workers)
 	return p
 }
@@ -39,10 +41,25 @@ func (p *pool) resize(workers int) {
 	p.work.Broadcast()
 }
 
-// submit queues c and never waits. A closed pool drops it: its connection is being closed too.
+// admit queues c once there is room for it: as in Kafka the network's goroutine waits meanwhile, and reads for nobody.
+func (p *pool) admit(c *call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.most > 0 && p.length >= p.most && !p.closed {
+		p.room.Wait()
+	}
+	p.append(c)
+}
+
+// submit queues c, which was admitted before, and never waits.
 func (p *pool) submit(c *call) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.append(c)
+}
+
+// append queues c. A closed pool drops it: its connection is being closed too.
+func (p *pool) append(c *call) {
 	if p.closed {
 		return
 	}
@@ -104,6 +121,7 @@ func (p *pool) next() *call {
 	p.head = (p.head + 1) % len(p.queue)
 	p.length--
 	p.busy++
+	p.room.Signal()
 	return c
 }
 
@@ -128,6 +146,7 @@ func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true
 	p.work.Broadcast()
+	p.room.Broadcast()
 	p.mu.Unlock()
 	p.done.Wait()
 }

@@ -15,7 +15,7 @@ func working(f func()) *call { return &call{do: func(*call) { f() }} }
 func TestThePoolWorksOnNoMoreCallsThanItHasWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPool(3)
+		p := newPool(3, 0)
 		var now atomic.Int64
 		gate := make(chan struct{})
 		for range 200 { // more than the queue begins with
@@ -53,9 +53,59 @@ func TestThePoolWorksOnNoMoreCallsThanItHasWorkers(t *testing.T) {
 	})
 }
 
+func TestNoMoreCallsAreAdmittedThanMayWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(1, 3)
+		gate := make(chan struct{})
+		var admitted, done atomic.Int64
+		for range 10 {
+			go func() {
+				p.admit(working(func() {
+					<-gate
+					done.Add(1)
+				}))
+				admitted.Add(1)
+			}()
+		}
+		for n := range int64(7) {
+			synctest.Wait()
+			if waiting, busy, _ := p.load(); waiting != 3 || busy != 1 || admitted.Load() != 4+min(n, 6) {
+				t.Errorf("after %d calls %d wait and %d are worked on of %d admitted, want 3, 1 and %d", n, waiting, busy, admitted.Load(), 4+n)
+			}
+			if n < 6 {
+				gate <- struct{}{}
+			}
+		}
+		p.submit(working(func() { done.Add(1) })) // which was admitted before
+		close(gate)
+		p.close()
+		if done.Load() != 11 {
+			t.Errorf("%d calls are done, want 11", done.Load())
+		}
+	})
+}
+
+func TestAPoolThatIsClosedHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(*testing.T) {
+		p := newPool(1, 1)
+		gate := make(chan struct{})
+		var waits sync.WaitGroup
+		for range 10 {
+			waits.Go(func() { p.admit(working(func() { <-gate })) })
+		}
+		synctest.Wait()
+		go p.close()
+		synctest.Wait()
+		close(gate)
+		waits.Wait()
+	})
+}
+
 func TestOneWorkerTakesCallsInTheirOrder(t *testing.T) {
 	t.Parallel()
-	p := newPool(1)
+	p := newPool(1, 0)
 	var got []int
 	gate := make(chan struct{})
 	p.submit(working(func() { <-gate }))
@@ -74,7 +124,7 @@ func TestOneWorkerTakesCallsInTheirOrder(t *testing.T) {
 
 func TestCallsFromManyGoroutinesAreAllDone(t *testing.T) {
 	t.Parallel()
-	p := newPool(4)
+	p := newPool(4, 0)
 	var done atomic.Int64
 	var senders sync.WaitGroup
 	for range 8 {
@@ -95,7 +145,7 @@ func TestCallsFromManyGoroutinesAreAllDone(t *testing.T) {
 }
 
 func TestWhatHasAGoroutineOfItsOwnIsBounded(t *testing.T) {
-	p := newPool(1)
+	p := newPool(1, 0)
 	defer p.close()
 	hold, ended := make(chan struct{}), make(chan struct{})
 	if !p.apart(working(func() { <-hold; close(ended) }), mostApart) {

@@ -75,6 +75,7 @@ type Options struct {
 	SupportedLevel int16
 
 	Workers          int           // num.io.threads
+	Queued           int           // queued.max.requests; 0: any number
 	FailedAuthDelay  time.Duration // connection.failed.authentication.delay.ms
 	AutoCreateTopics bool
 	NumPartitions    int32
@@ -127,7 +128,7 @@ func New(ctx context.Context, o Options) *Server {
 	if o.Authorizer != nil {
 		s.authorizations = newAuthorizerMetrics(o.Authorizer)
 	}
-	s.pool = newPool(max(o.Workers, 1))
+	s.pool = newPool(max(o.Workers, 1), o.Queued)
 	s.pushes = newPushes(s.ctx, &o) //nolint:contextcheck // Close ends it, as all that the server does
 	s.listeners.Store(&map[string]Listener{})
 	s.static = maps.Clone(o.Properties.Static)
@@ -253,7 +254,7 @@ func (s *Server) Frame(c *network.Conn, frame []byte) {
 	q := &call{server: s, conn: c, session: ss, received: time.Now(), ctx: s.ctx}
 	if ss.sasl != nil && ss.sasl.Raw() {
 		q.body, q.do = frame, (*call).rawToken
-		s.pool.submit(q)
+		s.pool.admit(q)
 		return
 	}
 	header, body, err := wire.ParseHeader(frame, s.flexible)
@@ -275,7 +276,7 @@ func (s *Server) Frame(c *network.Conn, frame []byte) {
 	if q.do == nil {
 		q.do = (*call).serve
 	}
-	s.pool.submit(q)
+	s.pool.admit(q)
 }
 
 // malformed closes a connection that sent something which is no request.
