@@ -23,6 +23,11 @@ type client struct {
 	tls         *tls.Conn
 	correlation int32
 	over        bool // the socket is closed
+	// lifetime is how long the broker said that the latest authentication holds, from proved on or a little later, and renew when to
+	// authenticate again; zero: never.
+	lifetime time.Duration
+	proved   time.Time
+	renew    time.Time
 
 	mu  sync.Mutex
 	rec Record
@@ -219,6 +224,7 @@ func (c *client) sasl() error {
 	if err := c.authenticate(); err != nil {
 		return err
 	}
+	c.planRenewal()
 	c.note(func(r *Record) { r.SASL = time.Since(r.Started) })
 	c.fleet.observe(SASLLatency, time.Since(begin))
 	return nil
@@ -266,7 +272,7 @@ func (c *client) work(ctx context.Context) bool {
 		return false
 	}
 	defer c.release()
-	if c.over {
+	if !c.renewed() {
 		return false
 	}
 	c.step()
@@ -340,7 +346,7 @@ func (c *client) shut() {
 		return
 	}
 	c.over = true
-	if c.record().Phase == Held {
+	if p := c.record().Phase; p == Held || p == Reauthenticating {
 		c.fleet.up.Add(-1)
 	}
 	c.fleet.poll.remove(c.sock.fd)

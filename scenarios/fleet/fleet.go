@@ -30,6 +30,7 @@ const (
 	ConnectLatency Latency = "connect"        // socket() to established
 	TLSLatency     Latency = "tls handshake"  // established to handshake done
 	SASLLatency    Latency = "sasl exchange"  // first token to authenticated
+	ReauthLatency  Latency = "sasl reauth"    // a re-authentication, from its SaslHandshake on
 	PushLatency    Latency = "config push"    // PushConfig and its answer
 	FirstLatency   Latency = "first response" // socket() to the first answer
 	ReadyLatency   Latency = "ready"          // socket() to as far as the behaviour goes
@@ -142,8 +143,11 @@ func (f *Fleet) launch(ctx context.Context, c *client) {
 	if !cancel() && ctx.Err() != nil {
 		c.sock.interrupted.Store(false) // it came too late: the client is up
 	}
-	up := !c.over
+	up, renew := !c.over, c.renew
 	c.release()
+	if up && !renew.IsZero() {
+		f.agenda.add(renew, func() { f.reauthenticate(c) })
+	}
 	if b := c.group.behaviour(); up && (b == Metadata || b == Produce) {
 		// Spread the first requests over the interval by a stride that no group size shares.
 		first := time.Duration(float64(c.group.Every) * fraction(c.index))
@@ -344,6 +348,7 @@ type Stats struct {
 	Up        int             `json:"up"`        // now
 	Requests  int64           `json:"requests"`
 	Failures  int64           `json:"failures"`
+	Reauths   int64           `json:"reauthentications,omitempty"`
 	Outcomes  map[Outcome]int `json:"outcomes"`
 }
 
@@ -363,6 +368,7 @@ func Count(records []Record) Stats {
 		}
 		s.Requests += r.Requests
 		s.Failures += r.Failures
+		s.Reauths += r.Reauths
 		s.Outcomes[r.Outcome]++
 	}
 	return s

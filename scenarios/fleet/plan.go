@@ -105,6 +105,9 @@ type Group struct {
 	Username  string `json:"username,omitempty"`
 	Password  string `json:"password,omitempty"`
 	Mechanism string `json:"mechanism,omitempty"`
+	// NoReauth lets SASL sessions end (connections.max.reauth.ms), as clients do that know nothing of KIP-368. All others authenticate
+	// again in time, without being told to.
+	NoReauth bool `json:"noReauth,omitempty"`
 	// TLS is used by the protocols that have it.
 	TLS TLS `json:"tls,omitzero"`
 

@@ -36,6 +36,8 @@ const (
 	TLSFailed Outcome = "tls failed"
 	// SASLFailed was told by the broker that its credentials are wrong.
 	SASLFailed Outcome = "authentication failed"
+	// ReauthFailed was up and did not get through a re-authentication, whether the broker refused it, ended the connection or did not answer.
+	ReauthFailed Outcome = "re-authentication failed"
 	// BadAnswer got something that is not the answer.
 	BadAnswer Outcome = "bad answer"
 	// Shortage ran out of ports, file descriptors or memory on its own side. It says nothing about the broker.
@@ -47,7 +49,7 @@ const (
 // Phase is the step in which a client is, or was when it ended.
 type Phase string
 
-// The phases in their order.
+// The phases in their order. From Held a client comes to Reauthenticating, and back.
 const (
 	Connecting     Phase = "connect"
 	Handshaking    Phase = "tls"
@@ -55,6 +57,8 @@ const (
 	Authenticating Phase = "sasl"
 	Pushing        Phase = "push"
 	Held           Phase = "held"
+
+	Reauthenticating Phase = "reauth"
 )
 
 // Record is what one client saw. Times are since [Record.Started]; 0 means that the step was not reached.
@@ -96,6 +100,8 @@ type Record struct {
 
 	Requests int64 `json:"requests"` // answered
 	Failures int64 `json:"failures"` // answered with an error code
+	// Reauths is how often the client has authenticated again. The requests for it are not among Requests.
+	Reauths int64 `json:"reauthentications,omitempty"`
 }
 
 // Err is nil for a client that is up or that the fleet closed, and a [*ClientError] for every other.
@@ -145,6 +151,9 @@ var errAbandoned = errors.New("the fleet was stopped")
 func classify(err error, phase Phase) Outcome {
 	if errors.Is(err, errAbandoned) {
 		return Abandoned
+	}
+	if phase == Reauthenticating {
+		return ReauthFailed
 	}
 	if _, ok := errors.AsType[*saslError](err); ok {
 		return SASLFailed

@@ -1,8 +1,12 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/xdg-go/scram"
 )
@@ -16,14 +20,19 @@ func (c *client) chooseMechanism() error {
 		return err
 	}
 	answer := resp.(*kmsg.SASLHandshakeResponse) //nolint:forcetypeassert // roundTrip made it
-	if answer.ErrorCode != 0 {
+	switch err := kerr.ErrorForCode(answer.ErrorCode); {
+	case err == nil:
+		return nil
+	case errors.Is(err, kerr.UnsupportedSaslMechanism):
 		return &saslError{answer.ErrorCode, fmt.Sprintf("the broker offers %v", answer.SupportedMechanisms)}
+	default:
+		return &saslError{answer.ErrorCode, err.Error()}
 	}
-	return nil
 }
 
 // authenticate sends the credentials, after chooseMechanism.
 func (c *client) authenticate() error {
+	c.lifetime = 0
 	if c.group.mechanism() == Plain {
 		_, err := c.token([]byte("\x00" + c.group.Username + "\x00" + c.group.Password))
 		return err
@@ -53,6 +62,7 @@ func (c *client) authenticate() error {
 func (c *client) token(token []byte) ([]byte, error) {
 	req := kmsg.NewPtrSASLAuthenticateRequest()
 	req.Version, req.SASLAuthBytes = 2, token
+	c.proved = time.Now() // before the broker begins to count, however late its answer is
 	resp, err := c.roundTrip(req)
 	if err != nil {
 		return nil, err
@@ -64,6 +74,9 @@ func (c *client) token(token []byte) ([]byte, error) {
 			text = *answer.ErrorMessage
 		}
 		return nil, &saslError{answer.ErrorCode, text}
+	}
+	if ms := answer.SessionLifetimeMillis; ms > 0 {
+		c.lifetime = time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 	}
 	return answer.SASLAuthBytes, nil
 }

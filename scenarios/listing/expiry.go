@@ -15,7 +15,7 @@ var _ = Describe("A row of the list", Label("listing"), stage.Needs(stage.Listin
 		s := stage.New(ctx, stage.Subnet("10.1.0.0/24", "fd00:1::/64"), stage.Broker("connections.max.reauth.ms=2000"))
 		busy := func(prefix, listener, user string, count int) fleet.Group {
 			g := s.Group(prefix, listener, user, count)
-			g.Behaviour, g.Every = fleet.Metadata, 200*time.Millisecond
+			g.Behaviour, g.Every, g.NoReauth = fleet.Metadata, 200*time.Millisecond, true
 			return g
 		}
 		sessions := s.Fleet(ctx, busy("10.1.0.0/24", "SASL_PLAINTEXT", "alice", 50), busy("fd00:1::/64", "SASL_SSL", "bob", 50))

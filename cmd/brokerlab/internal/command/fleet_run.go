@@ -176,6 +176,7 @@ type jsonFleet struct {
 	Failed      int                       `json:"failed"`
 	Lost        int                       `json:"lost"` // clients of lost shares
 	Requests    int64                     `json:"requests"`
+	Reauths     int64                     `json:"reauthentications"` // of clients whose SASL sessions end
 	Workers     []jsonFleetWorker         `json:"workers"`
 	LostShares  []jsonLostShare           `json:"lostShares"`
 	Outcomes    map[fleet.Outcome]int     `json:"outcomes"`
@@ -194,6 +195,7 @@ type jsonFleetWorker struct {
 	Failed   int    `json:"failed"`
 	Lost     int    `json:"lost"`
 	Requests int64  `json:"requests"`
+	Reauths  int64  `json:"reauthentications"`
 }
 
 type jsonLostShare struct {
@@ -305,6 +307,7 @@ func (r *jsonFleet) count(plans []fleet.Plan, holders []string, stats []fleet.St
 		s := &stats[i]
 		w.Up += s.Up
 		w.Requests += s.Requests
+		w.Reauths += s.Reauths
 		for outcome, n := range s.Outcomes {
 			r.Outcomes[outcome] += n
 		}
@@ -313,7 +316,8 @@ func (r *jsonFleet) count(plans []fleet.Plan, holders []string, stats []fleet.St
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		w := byName[name]
 		r.Workers = append(r.Workers, *w)
-		r.Up, r.Failed, r.Lost, r.Requests = r.Up+w.Up, r.Failed+w.Failed, r.Lost+w.Lost, r.Requests+w.Requests
+		r.Up, r.Failed, r.Lost = r.Up+w.Up, r.Failed+w.Failed, r.Lost+w.Lost
+		r.Requests, r.Reauths = r.Requests+w.Requests, r.Reauths+w.Reauths
 	}
 	r.Latencies = map[string]jsonPercentile{}
 	for name, h := range r.histograms {
@@ -330,12 +334,17 @@ func (o *fleetRunOptions) print(env Env, r *jsonFleet) error {
 	if o.format == formatJSON {
 		return printJSON(env.Stdout, r)
 	}
-	rows := [][]string{{"WORKER", "SHARES", "CLIENTS", "UP", "FAILED", "LOST", "REQUESTS"}}
-	for _, w := range append(r.Workers, jsonFleetWorker{"all", r.shares, r.Connections, r.Up, r.Failed, r.Lost, r.Requests}) {
+	rows := [][]string{{"WORKER", "SHARES", "CLIENTS", "UP", "FAILED", "LOST", "REQUESTS", "REAUTHS"}}
+	for _, w := range append(r.Workers, jsonFleetWorker{"all", r.shares, r.Connections, r.Up, r.Failed, r.Lost, r.Requests, r.Reauths}) {
 		rows = append(rows, []string{
 			shown(w.Name), strconv.Itoa(w.Shares), strconv.Itoa(w.Clients), strconv.Itoa(w.Up), strconv.Itoa(w.Failed), strconv.Itoa(w.Lost),
-			strconv.FormatInt(w.Requests, 10),
+			strconv.FormatInt(w.Requests, 10), strconv.FormatInt(w.Reauths, 10),
 		})
+	}
+	if r.Reauths == 0 { // most targets' sessions do not end
+		for i := range rows {
+			rows[i] = rows[i][:len(rows[i])-1]
+		}
 	}
 	if err := printTable(env.Stdout, rows, 0); err != nil {
 		return err
