@@ -190,6 +190,7 @@ func authenticationMetrics(out chan<- prometheus.Metric, n *network.ListenerCoun
 	counter(out, "kafka_server_socket_server_metrics_successful_authentication_total", "Authentications that succeeded: SASL, or the handshake where TLS is all there is.", float64(succeeded), l...)
 	counter(out, "kafka_server_socket_server_metrics_successful_reauthentication_total", "SASL re-authentications that succeeded.", float64(sasl.Again), l...)
 	counter(out, "kafka_server_socket_server_metrics_failed_authentication_total", "SASL authentications and TLS handshakes that failed.", float64(failed), l...)
+	counter(out, "kafka_server_socket_server_metrics_failed_reauthentication_total", "SASL re-authentications that failed.", float64(sasl.FailedAgain), l...)
 }
 
 // idleMetrics say how much time the network threads have to spare.

@@ -165,7 +165,7 @@ func TestLabelsThatClientsChooseAreBounded(t *testing.T) {
 func TestMetricsCountAuthentications(t *testing.T) {
 	t.Parallel()
 	b := start(t, load(t, limitableProperties(t)+"metrics.listener=127.0.0.1:0\nconnection.failed.authentication.delay.ms=0\n"+
-		"listener.name.login.sasl.enabled.mechanisms=PLAIN\nlistener.name.login.plain.sasl.jaas.config="+
+		"listener.name.login.sasl.enabled.mechanisms=PLAIN\nlistener.name.login.connections.max.reauth.ms=60000\nlistener.name.login.plain.sasl.jaas.config="+
 		"org.apache.kafka.common.security.plain.PlainLoginModule required user_alice=\"a\";\n"))
 	ask[*kmsg.ApiVersionsResponse](dial(t, b.Addr("CLIENT")), versionsRequest(3))
 	ask[*kmsg.ApiVersionsResponse](overTLS(t, dial(t, b.Addr("SECURE")), insecure()), versionsRequest(3))
@@ -178,12 +178,16 @@ func TestMetricsCountAuthentications(t *testing.T) {
 	user := overTLS(t, dial(t, b.Addr("LOGIN")), insecure())
 	plainLogin(user, "alice", "a")
 	plainLogin(overTLS(t, dial(t, b.Addr("LOGIN")), insecure()), "alice", "wrong")
+	ask[*kmsg.SASLHandshakeResponse](overTLS(t, dial(t, b.Addr("LOGIN")), insecure()), handshake("GSSAPI"))
+	again := overTLS(t, dial(t, b.Addr("LOGIN")), insecure())
+	plainLogin(again, "alice", "a")
+	plainLogin(again, "alice", "wrong")
 	want := map[string]float64{
 		`successful_authentication_total{listener="CLIENT"}`: 0, `failed_authentication_total{listener="CLIENT"}`: 0,
 		`successful_authentication_total{listener="SECURE"}`: 1, `failed_authentication_total{listener="SECURE"}`: 1,
-		`successful_authentication_total{listener="LOGIN"}`: 1, `failed_authentication_total{listener="LOGIN"}`: 2,
-		`successful_reauthentication_total{listener="LOGIN"}`: 0,
-		`connection_creation_total{listener="LOGIN"}`:         3, `connection_close_total{listener="LOGIN"}`: 2,
+		`successful_authentication_total{listener="LOGIN"}`: 2, `failed_authentication_total{listener="LOGIN"}`: 3,
+		`successful_reauthentication_total{listener="LOGIN"}`: 0, `failed_reauthentication_total{listener="LOGIN"}`: 1,
+		`connection_creation_total{listener="LOGIN"}`: 5, `connection_close_total{listener="LOGIN"}`: 4,
 	}
 	var body string
 	eventually(t, "the counts", func() bool {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/internal/sasl"
 )
 
 // saslHandshake chooses the mechanism of an authentication.
@@ -23,6 +25,9 @@ func saslHandshake(_ context.Context, _ *call, _ *kmsg.SASLHandshakeRequest) (*k
 // handshake is a SaslHandshake that the session has let through.
 func (q *call) handshake(req *kmsg.SASLHandshakeRequest) {
 	r := q.session.sasl.Handshake(req.Version, req.Mechanism, time.Now())
+	if r.Reason == sasl.AuthenticationFailed {
+		q.countRefusal()
+	}
 	if r.Close {
 		q.closeWith(r.Reason, r.Delay)
 	}

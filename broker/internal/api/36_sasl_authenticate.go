@@ -89,7 +89,7 @@ func (q *call) settle(r sasl.TokenResult) bool {
 		q.server.metrics.authenticated(q.conn.Listener().Name, r.Reauthenticated)
 	}
 	if r.Code != 0 || r.NoAnswer {
-		q.server.metrics.refusedAuthentication(q.conn.Listener().Name)
+		q.countRefusal()
 		q.server.o.Log.Info("failed authentication", slog.String("connection", q.conn.ID()), slog.String("listener", q.conn.Listener().Name),
 			slog.String("host", network.JavaAddr(q.conn.Remote().Addr())), slog.String("message", r.Message), slog.Any("error", r.Err))
 	}
@@ -98,6 +98,11 @@ func (q *call) settle(r sasl.TokenResult) bool {
 		return false
 	}
 	return true
+}
+
+// countRefusal counts an authentication that has failed.
+func (q *call) countRefusal() {
+	q.server.metrics.refusedAuthentication(q.conn.Listener().Name, q.conn.Identity().Type != "")
 }
 
 // hangUp closes the connection without an answer, after the delay if there is one.

@@ -206,6 +206,9 @@ func (q *call) noteClientID() {
 // closed.
 func (q *call) admit(served bool) bool {
 	v := q.session.sasl.Admit(q.header.Key, q.header.Version, served, q.received)
+	if v.Reason == sasl.AuthenticationFailed {
+		q.countRefusal()
+	}
 	switch v.Action {
 	case sasl.Serve:
 		if !served {

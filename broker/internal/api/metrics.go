@@ -25,17 +25,17 @@ type metrics struct {
 }
 
 // authentications are those of a listener.
-type authentications struct{ succeeded, again, failed atomic.Uint64 }
+type authentications struct{ succeeded, again, failed, failedAgain atomic.Uint64 }
 
-// Authentications counts the SASL authentications of a listener since the broker was made: those that succeeded, those of them
-// that were not their connection's first, which are not among the former, and those that failed.
-type Authentications struct{ Succeeded, Again, Failed uint64 }
+// Authentications counts the SASL authentications of a listener since the broker was made: those that succeeded and those that failed.
+// Those that were not their connection's first, Again, are not among the others.
+type Authentications struct{ Succeeded, Failed, Again, FailedAgain uint64 }
 
 // Authentications counts those of the listener of a name. All are 0 where nobody has tried.
 func (s *Server) Authentications(listener string) Authentications {
 	if known, ok := s.metrics.sasl.Load(listener); ok {
 		a := known.(*authentications)
-		return Authentications{Succeeded: a.succeeded.Load(), Again: a.again.Load(), Failed: a.failed.Load()}
+		return Authentications{Succeeded: a.succeeded.Load(), Failed: a.failed.Load(), Again: a.again.Load(), FailedAgain: a.failedAgain.Load()}
 	}
 	return Authentications{}
 }
@@ -75,7 +75,13 @@ func (m *metrics) authenticated(listener string, again bool) {
 	m.saslOf(listener).succeeded.Add(1)
 }
 
-func (m *metrics) refusedAuthentication(listener string) { m.saslOf(listener).failed.Add(1) }
+func (m *metrics) refusedAuthentication(listener string, again bool) {
+	if again {
+		m.saslOf(listener).failedAgain.Add(1)
+		return
+	}
+	m.saslOf(listener).failed.Add(1)
+}
 
 func (m *metrics) saslOf(listener string) *authentications {
 	known, _ := m.sasl.LoadOrStore(listener, new(authentications))

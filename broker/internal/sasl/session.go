@@ -149,9 +149,9 @@ func (s *Server) Update(mechanisms map[string][]string, plain map[string]map[str
 // Session is a new connection's authentication on a SASL listener.
 func (s *Server) Session(listener string) *Session { return &Session{server: s, listener: listener} }
 
-func (s *Server) exchange(listener, mechanism string) exchange {
+func (s *Server) exchange(o *Options, listener, mechanism string) exchange {
 	if mechanism == Plain {
-		return plainExchange{users: s.options.Load().Plain[listener]}
+		return plainExchange{users: o.Plain[listener]}
 	}
 	return &scramExchange{mechanism: s.scrams[mechanism]}
 }
@@ -182,9 +182,10 @@ type Session struct {
 	state    state
 	raw      bool // tokens come without headers: SaslHandshake was v0
 
-	mechanism string   // of the exchange under way, or by which user authenticated
-	exchange  exchange // nil unless in stateAuthenticate
-	user      string   // authenticated, also while it re-authenticates
+	mechanism string        // of the exchange under way, or by which user authenticated
+	exchange  exchange      // nil unless in stateAuthenticate
+	lifetime  time.Duration // what the exchange under way leads to; 0: for ever
+	user      string        // authenticated, also while it re-authenticates
 	expires   time.Time
 	began     time.Time // start of the latest re-authentication
 }
@@ -297,7 +298,8 @@ func (x *Session) APIVersions(code int16) {
 
 // Handshake answers a SaslHandshake that Admit handed over.
 func (x *Session) Handshake(version int16, mechanism string, _ time.Time) HandshakeResult {
-	mechanisms := x.server.options.Load().Mechanisms[x.listener]
+	options := x.server.options.Load()
+	mechanisms := options.Mechanisms[x.listener]
 	again := x.state == stateRehandshake
 	if x.state != stateInitial && x.state != stateVersioned && !again {
 		x.state = stateFailed
@@ -316,7 +318,11 @@ func (x *Session) Handshake(version int16, mechanism string, _ time.Time) Handsh
 		return HandshakeResult{Mechanisms: mechanisms}
 	}
 	x.mechanism = mechanism
-	x.exchange = x.server.exchange(x.listener, mechanism)
+	x.exchange = x.server.exchange(options, x.listener, mechanism)
+	x.lifetime = 0
+	if options.MaxReauth != nil {
+		x.lifetime = options.MaxReauth(x.listener, mechanism)
+	}
 	x.state = stateAuthenticate
 	return HandshakeResult{Mechanisms: mechanisms}
 }
@@ -342,20 +348,13 @@ func (x *Session) Token(_ int16, token []byte, now time.Time) TokenResult {
 	}
 	x.user, x.exchange, x.state = user, nil, stateComplete
 	x.expires = time.Time{}
-	if lifetime := x.lifetime(); lifetime > 0 {
-		r.LifetimeMs = lifetime.Milliseconds()
-		x.expires = now.Add(lifetime)
+	if x.lifetime > 0 {
+		r.LifetimeMs = x.lifetime.Milliseconds()
+		x.expires = now.Add(x.lifetime)
 	}
 	r.Principal = &Principal{Type: "User", Name: user, Mechanism: x.mechanism}
 	r.Reauthenticated = again
 	return r
-}
-
-func (x *Session) lifetime() time.Duration {
-	if maxReauth := x.server.options.Load().MaxReauth; maxReauth != nil {
-		return maxReauth(x.listener, x.mechanism)
-	}
-	return 0
 }
 
 func (x *Session) fail(err error, again bool) TokenResult {

@@ -454,6 +454,23 @@ func TestSessionsExpire(t *testing.T) {
 	wantVerdict(t, "after re-authentication", x.Admit(metadata, 1, true, late.Add(time.Hour)), sasl.Verdict{Action: sasl.Serve})
 }
 
+// A mechanism that is taken away in the middle of an exchange leaves that its lifetime.
+func TestAnExchangeEndsAsItBegan(t *testing.T) {
+	s := newServer(t, 10*time.Second)
+	x := s.Session(listener)
+	if h := x.Handshake(1, sasl.Plain, start()); h.Code != 0 {
+		t.Fatalf("Handshake = %+v, want success", h)
+	}
+	s.Update(nil, nil, nil)
+	r := x.Token(2, plain("alice", "alice-secret"), start())
+	if want := start().Add(10 * time.Second); r.Code != 0 || r.LifetimeMs != 10_000 || !x.Expires().Equal(want) {
+		t.Errorf("Token = %+v, expires %v, want a session until %v", r, x.Expires(), want)
+	}
+	if h := s.Session(listener).Handshake(1, sasl.Plain, start()); h.Code == 0 {
+		t.Error("a mechanism that was taken away is begun")
+	}
+}
+
 func TestReauthenticationsStartASecondApart(t *testing.T) {
 	t.Parallel()
 	x := newServer(t, time.Minute).Session(listener)
