@@ -142,7 +142,7 @@ func (p *leases) drop(c *Client) {
 
 // giveBack makes l wait for another client, or closes it.
 func (p *leases) giveBack(l link) {
-	fit := l.alive() && !l.bulky()
+	fit := l.alive() && !l.dear()
 	p.mu.Lock()
 	keep := fit && !p.closed && len(p.idle) < p.maxIdle
 	if keep {

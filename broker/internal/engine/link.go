@@ -27,8 +27,8 @@ type link interface {
 	whenIdle(f func())
 	// alive tells whether the link may be used again.
 	alive() bool
-	// bulky tells whether the link holds so much memory that a new one is cheaper than keeping it.
-	bulky() bool
+	// dear tells whether a new one is cheaper than keeping it: it holds much memory, or its next lessee would wait.
+	dear() bool
 	// close ends the link and answers a request in flight with [ErrClosed].
 	close()
 }

@@ -111,7 +111,7 @@ func (l *memLink) alive() bool {
 	return !l.closed
 }
 
-func (l *memLink) bulky() bool {
+func (l *memLink) dear() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.large

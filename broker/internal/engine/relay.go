@@ -104,7 +104,7 @@ func (r *relaying) answer() *kmsg.FetchResponse {
 	answer := kmsg.NewPtrFetchResponse()
 	answer.Version = r.version
 	r.tags(nil)
-	r.int32() // how long the client is to wait
+	answer.ThrottleMillis = r.int32()
 	if r.version >= fetchSessions {
 		answer.ErrorCode = r.int16()
 		r.int32()

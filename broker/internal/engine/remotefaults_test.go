@@ -542,3 +542,35 @@ func TestANodeThatOthersStillNameIsGoneAllTheSame(t *testing.T) {
 	eventually(t, "the face is back", func() bool { return face.Available() == nil })
 	ask[*kmsg.MetadataResponse](t, face, metadataRequest())
 }
+
+// Kafka reads nothing more of a connection until the time is over for which it told its client to wait: nobody else is to wait there.
+func TestALinkWhoseClientIsThrottledIsForNobodyElse(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	var wait atomic.Int32
+	cluster.ControlKey(kmsg.ListGroups.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		return &kmsg.ListGroupsResponse{Version: req.GetVersion(), ThrottleMillis: wait.Load()}, nil, true
+	})
+	var dialled atomic.Int32
+	face := openFace(t, 0, Remote{Seeds: cluster.ListenAddrs(), Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialled.Add(1)
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}})
+	for i, c := range []struct{ wait, dials int32 }{{0, 1}, {20_000, 0}, {0, 1}, {0, 0}} {
+		before := dialled.Load()
+		wait.Store(c.wait)
+		resp := ask[*kmsg.ListGroupsResponse](t, face, &kmsg.ListGroupsRequest{Version: 4})
+		if dials := dialled.Load() - before; resp.ThrottleMillis != c.wait || dials != c.dials {
+			t.Errorf("request %d was told to wait for %d ms over %d new connections, want %d over %d", i, resp.ThrottleMillis, dials, c.wait, c.dials)
+		}
+		eventually(t, "its link is free or closed", func() bool {
+			face.remote.mu.Lock()
+			defer face.remote.mu.Unlock()
+			return len(face.remote.links) == face.leases.idleLinks()
+		})
+	}
+}

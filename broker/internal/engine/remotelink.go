@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -19,6 +20,9 @@ type tcpLink struct {
 
 	// conn belongs to the goroutine of the request in flight.
 	conn *remoteConn
+
+	// muted: the last answer told its client to wait, and Kafka reads nothing more of the connection until then. Set before it is delivered.
+	muted atomic.Bool
 
 	mu      sync.Mutex
 	answer  func(kmsg.Response, error) // set while a request is in flight
@@ -92,10 +96,21 @@ func (l *tcpLink) fly(f *flight) {
 		l.fail(err)
 		return
 	}
+	l.muted.Store(throttled(resp))
 	l.deliver(resp, nil)
 	if used != nil {
 		used()
 	}
+}
+
+// throttled tells whether an answer has its client wait before it asks again.
+func throttled(resp kmsg.Response) bool {
+	t, ok := resp.(kmsg.ThrottleResponse)
+	if !ok {
+		return false
+	}
+	wait, _ := t.Throttle()
+	return wait > 0
 }
 
 // receive reads the answer. used, where there is one, takes back its memory.
@@ -217,7 +232,8 @@ func (l *tcpLink) alive() bool {
 	return !l.closed && l.plane.reach.Load() == l.reach
 }
 
-func (*tcpLink) bulky() bool { return false }
+// dear tells whether Kafka has the next request wait for what the last lessee did.
+func (l *tcpLink) dear() bool { return l.muted.Load() }
 
 func (l *tcpLink) close() { l.shut(ErrClosed) }
 
