@@ -126,17 +126,17 @@ func (l *load) finish(ctx context.Context) {
 }
 
 // compare holds what is in the topic to what was acknowledged.
-func (l *load) compare(found map[string]int) {
+func (l *load) compare(found map[string][]place) {
 	GinkgoHelper()
 	var lost, again []string
 	for value, at := range l.all() {
-		if found[value] == 0 {
-			lost = append(lost, fmt.Sprintf("%s (partition %d, offset %d)", value, at.partition, at.offset))
+		if len(found[value]) == 0 {
+			lost = append(lost, fmt.Sprintf("%s %v", value, at))
 		}
 	}
-	for value, n := range found {
-		if n > 1 {
-			again = append(again, value)
+	for value, at := range found {
+		if len(at) > 1 {
+			again = append(again, fmt.Sprintf("%s %v", value, at))
 		}
 	}
 	count, longest := l.by()
@@ -150,8 +150,8 @@ func (l *load) compare(found map[string]int) {
 	Expect(again).To(BeEmpty(), "records that are there more than once, of producers that are idempotent")
 }
 
-// read counts each record of the topic, from its beginning to its end of now.
-func (l *load) read(ctx context.Context) map[string]int {
+// read tells where each record of the topic is, from its beginning to its end of now.
+func (l *load) read(ctx context.Context) map[string][]place {
 	GinkgoHelper()
 	ends := map[int32]int64{}
 	for p := range int32(partitions) {
@@ -166,13 +166,15 @@ func (l *load) read(ctx context.Context) map[string]int {
 	}
 	c := l.s.Client(office, "10.1.0.30", "SASL_PLAINTEXT", "bob", append(fault(), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
 	defer c.Close()
-	found := map[string]int{}
+	found := map[string][]place{}
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for len(ends) > 0 {
 		fetches := c.PollFetches(bounded)
 		Expect(bounded.Err()).NotTo(HaveOccurred(), "read %s to its end: %v are left", topic, ends)
-		fetches.EachRecord(func(r *kgo.Record) { found[string(r.Value)]++ })
+		fetches.EachRecord(func(r *kgo.Record) {
+			found[string(r.Value)] = append(found[string(r.Value)], place{lane{partition: r.Partition}, r.Offset})
+		})
 		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 			for _, r := range p.Records {
 				if r.Offset >= ends[p.Partition]-1 {
