@@ -20,7 +20,9 @@ type place struct {
 	offset int64
 }
 
-func (p place) String() string { return fmt.Sprintf("(partition %d, offset %d)", p.partition, p.offset) }
+func (p place) String() string {
+	return fmt.Sprintf("(partition %d, offset %d)", p.partition, p.offset)
+}
 
 // journal is what clients were told: which records are acknowledged, and which each kind's group has got. Safe for concurrent use.
 type journal struct {
