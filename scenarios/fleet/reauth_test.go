@@ -157,7 +157,7 @@ func TestClientsAuthenticateAgainWhileTheyAreUp(t *testing.T) {
 		}
 	}
 	g.Expect(f.Stats().Outcomes).To(And(HaveKeyWithValue(fleet.ReauthFailed, 200), HaveKeyWithValue(fleet.Up, 90)))
-	g.Expect(series(t, b, "kafka_server_socket_server_metrics_failed_authentication_total")).To(Equal(map[string]int64{"SASL_PLAINTEXT": 100, "SASL_SSL": 100}))
+	g.Expect(series(t, b, "kafka_server_socket_server_metrics_failed_reauthentication_total")).To(Equal(map[string]int64{"SASL_PLAINTEXT": 100, "SASL_SSL": 100}))
 }
 
 func alter(t *testing.T, adm *kadm.Client, key, value string) {
