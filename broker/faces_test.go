@@ -87,24 +87,7 @@ func TestAProduceThatWantsNoAnswerPassesThroughAFace(t *testing.T) {
 	}
 	leader := topicsOf(dial(t, all[0].Addr("PLAINTEXT")), "silent").Topics[0].Partitions[0].Leader
 	r := dial(t, all[leader-1].Addr("PLAINTEXT"))
-	produce := kmsg.NewPtrProduceRequest()
-	produce.Version, produce.Acks, produce.TimeoutMillis = 9, 0, 1000
-	produce.Topics = []kmsg.ProduceRequestTopic{{Topic: "silent", Partitions: []kmsg.ProduceRequestTopicPartition{{Records: batch("one")}}}}
-	const n = 5
-	for range n {
-		r.request(produce)
-	}
-	offsets := kmsg.NewPtrListOffsetsRequest()
-	offsets.Version, offsets.ReplicaID = 5, -1
-	end := kmsg.NewListOffsetsRequestTopicPartition()
-	end.Timestamp = -1
-	offsets.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: "silent", Partitions: []kmsg.ListOffsetsRequestTopicPartition{end}}}
-	if resp := ask[*kmsg.ListOffsetsResponse](r, offsets); resp.Topics[0].Partitions[0].Offset != n {
-		t.Errorf("ListOffsets = %+v, want end offset %d", resp, n)
-	}
-	produce.Topics[0].Topic = "no-such-topic"
-	r.request(produce)
-	r.closed("a failed produce with acks=0")
+	wantSilence(t, r, "silent", 5)
 }
 
 // An engine that is not ours may have an API 93 of its own, and has clients wait.

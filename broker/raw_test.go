@@ -408,17 +408,26 @@ func TestAProduceThatWantsNoAnswerGetsNoneOrTheConnectionClosed(t *testing.T) {
 	if resp := ask[*kmsg.CreateTopicsResponse](r, create); resp.Topics[0].ErrorCode != 0 {
 		t.Fatalf("CreateTopics = %+v", resp)
 	}
+	wantSilence(t, r, "silent", 1)
+}
+
+// wantSilence produces n batches with acks=0 to a topic of one partition that is empty, wants the answer to what comes after them next, and the
+// connection closed by one that fails.
+func wantSilence(t *testing.T, r *raw, topic string, n int) {
+	t.Helper()
 	produce := kmsg.NewPtrProduceRequest()
 	produce.Version, produce.Acks, produce.TimeoutMillis = 9, 0, 1000
-	produce.Topics = []kmsg.ProduceRequestTopic{{Topic: "silent", Partitions: []kmsg.ProduceRequestTopicPartition{{Partition: 0, Records: batch("one")}}}}
-	r.request(produce)
+	produce.Topics = []kmsg.ProduceRequestTopic{{Topic: topic, Partitions: []kmsg.ProduceRequestTopicPartition{{Records: batch("one")}}}}
+	for range n {
+		r.request(produce)
+	}
 	offsets := kmsg.NewPtrListOffsetsRequest()
 	offsets.Version, offsets.ReplicaID = 5, -1
 	end := kmsg.NewListOffsetsRequestTopicPartition()
 	end.Timestamp = -1
-	offsets.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: "silent", Partitions: []kmsg.ListOffsetsRequestTopicPartition{end}}}
-	if resp := ask[*kmsg.ListOffsetsResponse](r, offsets); resp.Topics[0].Partitions[0].Offset != 1 {
-		t.Errorf("ListOffsets = %+v, want end offset 1: the answer to what came after the produce", resp)
+	offsets.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: topic, Partitions: []kmsg.ListOffsetsRequestTopicPartition{end}}}
+	if resp := ask[*kmsg.ListOffsetsResponse](r, offsets); resp.Topics[0].Partitions[0].Offset != int64(n) {
+		t.Errorf("ListOffsets = %+v, want end offset %d: the answer to what came after the produce", resp, n)
 	}
 	produce.Topics[0].Topic = "no-such-topic"
 	r.request(produce)
