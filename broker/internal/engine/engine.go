@@ -69,6 +69,7 @@ type Engine struct {
 	hosted   map[int32]*leases // those of each node, where there are several
 	topics   topics
 	batches  batches
+	windows  windows
 	groups   groupConfigs
 	policies policies
 	rules    map[int16]rule
@@ -132,6 +133,8 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 
 // restore brings back what the data plane does not keep itself.
 func (e *Engine) restore(ctx context.Context, o Options) error {
+	e.windows.load(e.dir.windows, e.topics.id)
+	e.dir.windows = nil
 	if err := e.abortOrphans(ctx, e.dir.orphans, o.Log); err != nil {
 		return fmt.Errorf("abort the transactions that were open: %w", err)
 	}

@@ -152,7 +152,7 @@ func (p *kfakePlane) close() error {
 	}
 	p.mu.Unlock()
 	for _, l := range left {
-		l.close()
+		l.shut(ErrClosed)
 	}
 	p.gone.Wait()
 	if failed != nil {

@@ -29,7 +29,7 @@ type link interface {
 	alive() bool
 	// dear tells whether a new one is cheaper than keeping it: it holds much memory, or its next lessee would wait.
 	dear() bool
-	// close ends the link and answers a request in flight with [ErrClosed].
+	// close ends the link and answers a request in flight with [ErrClosed]; a Produce may be let be answered first.
 	close()
 }
 

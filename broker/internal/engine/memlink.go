@@ -42,6 +42,7 @@ type memLink struct {
 	corr     int32
 	large    bool
 	closed   bool
+	leaving  bool   // closes once the Produce in flight is answered
 	calling  bool   // answer runs
 	idle     func() // to be run after it
 	onClosed func()
@@ -61,9 +62,9 @@ func newMemLink(frames *sync.Pool, onClosed func()) *memLink {
 func (l *memLink) send(from lessee, req kmsg.Request, answer func(kmsg.Response, error)) {
 	frame, _ := l.frames.Get().(*[]byte)
 	l.mu.Lock()
-	if l.closed || l.answer != nil {
+	if l.closed || l.leaving || l.answer != nil {
 		err := ErrClosed
-		if !l.closed {
+		if !l.closed && !l.leaving {
 			err = errBusy
 		}
 		l.mu.Unlock()
@@ -108,7 +109,7 @@ func putCorrelation(frame []byte, corr int32) {
 func (l *memLink) alive() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.closed
+	return !l.closed && !l.leaving
 }
 
 func (l *memLink) dear() bool {
@@ -117,7 +118,17 @@ func (l *memLink) dear() bool {
 	return l.large
 }
 
-func (l *memLink) close() { l.shut(ErrClosed) }
+// close lets a Produce be answered first: kfake may have written it already, and only the answer tells where. That is
+// soon, as kfake makes no Produce wait.
+func (l *memLink) close() {
+	l.mu.Lock()
+	_, writing := l.resp.(*kmsg.ProduceResponse)
+	l.leaving = l.leaving || writing
+	l.mu.Unlock()
+	if !writing {
+		l.shut(ErrClosed)
+	}
+}
 
 // shut closes the link once; err answers a request in flight, on a goroutine of its own.
 func (l *memLink) shut(err error) {
@@ -169,6 +180,7 @@ func (l *memLink) Write(p []byte) (int, error) {
 	l.answer, l.resp = nil, nil
 	l.large = l.large || len(p) >= bulkyAnswer
 	l.calling = true
+	leaving := l.leaving // only then it is about this answer
 	l.mu.Unlock()
 	if answer == nil {
 		return 0, net.ErrClosed
@@ -184,6 +196,9 @@ func (l *memLink) Write(p []byte) (int, error) {
 	l.mu.Unlock()
 	if idle != nil {
 		idle()
+	}
+	if leaving {
+		l.shut(ErrClosed)
 	}
 	return len(p), nil
 }

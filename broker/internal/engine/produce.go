@@ -57,7 +57,8 @@ func (e *Engine) admitBatches(req *kmsg.ProduceRequest) (passage, error) {
 			}
 			t.Topic = name
 			ids[name] = t.TopicID
-			t.TopicID = [16]byte{}
+		} else {
+			t.TopicID, _ = e.topics.id(t.Topic) // not sent, but the windows go by it
 		}
 		good, bad := e.batches.sift(&t, req.Version, &budget, e.policies.compacted(t.Topic))
 		if len(bad) > 0 {
@@ -74,6 +75,7 @@ func (e *Engine) admitBatches(req *kmsg.ProduceRequest) (passage, error) {
 	}
 	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
 		r, _ := resp.(*kmsg.ProduceResponse)
+		e.windows.settle(&out, r)
 		r.Version = req.Version
 		for i := range r.Topics {
 			r.Topics[i].TopicID = ids[r.Topics[i].Topic]

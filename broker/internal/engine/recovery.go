@@ -40,6 +40,7 @@ type dataDir struct {
 	path    string
 	lock    *os.File
 	orphans []orphan
+	windows []*seqWindow // what the producers sent last, until it is loaded
 }
 
 // orphan is a transaction that was open in one partition when the broker ended without a clean stop.
@@ -81,6 +82,9 @@ func openDataDir(path, clusterID string, log *slog.Logger) (_ *dataDir, err erro
 	err = os.Remove(filepath.Join(path, cleanFile))
 	switch {
 	case err == nil:
+		if d.windows, err = readWindows(path); err != nil {
+			return nil, err
+		}
 		return d, nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("unmark data directory: %w", err)
@@ -92,7 +96,7 @@ func openDataDir(path, clusterID string, log *slog.Logger) (_ *dataDir, err erro
 	if err != nil {
 		return nil, fmt.Errorf("recover the producers of %s: %w", path, err)
 	}
-	d.orphans = found.open
+	d.orphans, d.windows = found.open, found.windows
 	log.Info("the broker was not stopped cleanly, its producers were recovered from the log",
 		slog.String("dir", path), slog.Int("producers", len(found.windows)), slog.Int("open_transactions", len(found.open)))
 	return d, nil
@@ -161,6 +165,12 @@ func (d *dataDir) disk() (path string, total, usable int64) {
 	return d.path, int64(s.Blocks) * s.Bsize, int64(s.Bavail) * s.Bsize
 }
 
+// keptWindows is kfake's file of them.
+type keptWindows struct {
+	Version int          `json:"version"`
+	Windows []*seqWindow `json:"windows"`
+}
+
 // seqWindow is what one producer sent last to one partition, in kfake's own file format.
 type seqWindow struct {
 	PID     int64              `json:"pid"`
@@ -183,8 +193,7 @@ type seqIn struct {
 
 // push does what kfake did when it appended the batch.
 func (w *seqWindow) push(epoch int16, first, count int32, offset int64) {
-	const wrap = 1<<31 - 1
-	in := seqIn{FirstSeq: first, NextSeq: int32((int64(first) + int64(count)) % wrap), Offset: offset}
+	in := seqIn{FirstSeq: first, NextSeq: sequenceAfter(first, count), Offset: offset}
 	if !w.Seen || epoch != w.Epoch {
 		w.Seen, w.Epoch = true, epoch
 		w.Entries = [windowSlots]seqIn{}
@@ -194,6 +203,26 @@ func (w *seqWindow) push(epoch int16, first, count int32, offset int64) {
 	w.Entries[w.At] = in
 	w.At = (w.At + 1) % windowSlots
 	w.Count = min(w.Count+1, windowSlots)
+}
+
+// find looks for a batch and tells its offset.
+func (w *seqWindow) find(epoch int16, first, count int32) (offset int64, found bool) {
+	if epoch != w.Epoch {
+		return 0, false
+	}
+	next := sequenceAfter(first, count)
+	for i := range w.Entries[:w.Count] {
+		if in := &w.Entries[i]; in.FirstSeq == first && in.NextSeq == next {
+			return in.Offset, true
+		}
+	}
+	return 0, false
+}
+
+// sequenceAfter is the sequence of the batch after one, as kfake wraps it.
+func sequenceAfter(first, count int32) int32 {
+	const wrap = 1<<31 - 1
+	return int32((int64(first) + int64(count)) % wrap)
 }
 
 // producers is what the batches' headers tell of who wrote them.
@@ -225,10 +254,7 @@ func (p *producers) write(path string) error {
 	if err := p.introduce(filepath.Join(path, pidsFile)); err != nil {
 		return err
 	}
-	raw, err := json.Marshal(struct {
-		Version int          `json:"version"`
-		Windows []*seqWindow `json:"windows"`
-	}{1, p.windows})
+	raw, err := json.Marshal(keptWindows{1, p.windows})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 //   - A kill between the markers of one transaction commits it in part; compaction is not safe from a kill either.
 //   - After a kill, records that DeleteRecords removed from a segment that goes on are there again.
 //   - Producer ids are never forgotten once a batch was written with them.
+//   - A producer's epoch holds for all partitions: a new batch of the epoch before is refused. One that is written is known, see [windows].
 func rules() map[int16]rule {
 	return map[int16]rule{
 		int16(kmsg.Produce):     {counted: true, admit: on(admitProduce)},
