@@ -1,13 +1,22 @@
 package broker_test
 
 import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/brokerlab/brokerlab/broker"
 	"github.com/brokerlab/brokerlab/broker/admin"
+	"github.com/brokerlab/brokerlab/broker/protocol"
 )
 
 // Who looks after a cluster does so when its engine is gone, too.
@@ -37,4 +46,138 @@ func TestWithoutItsEngineAClusterTellsOfItsBrokers(t *testing.T) {
 	if rows, err := admin.New(cl).ListClientConnections(t.Context(), admin.ListFilter{}); err != nil || len(rows) < 2 {
 		t.Errorf("ListClientConnections = %d rows, %v, want at least those of both clients", len(rows), err)
 	}
+}
+
+// What clients ask of an engine that is gone they are told to ask again: one connection is used all the time, and stays open.
+func TestWithoutItsEngineABrokerTellsClientsToTryAgain(t *testing.T) {
+	t.Parallel()
+	bootstrap, metadata, stop := engineAt(t, broker.EngineConfig{Listen: engineHost + ":0", Metadata: engineHost + ":0"})
+	face := func(node int) *broker.Broker {
+		b, _ := startStoppable(t, faceOf(t, node, bootstrap, metadata, "broker.session.timeout.ms=600000"))
+		return b
+	}
+	other := face(2)
+	if _, err := kadm.NewClient(client(t, other.Addr("PLAINTEXT"))).CreateTopic(limit(t), 6, 1, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	b := face(1)
+	r := dial(t, b.Addr("PLAINTEXT"))
+	before := topicsOf(r, "t").Topics
+	id := before[0].TopicID
+	stop()
+
+	if now := topicsOf(r, "t").Topics; !reflect.DeepEqual(now, before) {
+		t.Errorf("topics = %+v, want them as they were: %+v", now, before)
+	}
+	for _, version := range []int16{2, 4} {
+		find := &kmsg.FindCoordinatorRequest{Version: version, CoordinatorKey: "g", CoordinatorKeys: []string{"g"}}
+		at := ask[*kmsg.FindCoordinatorResponse](r, find)
+		if version >= 4 {
+			at.NodeID, at.Port, at.ErrorCode = at.Coordinators[0].NodeID, at.Coordinators[0].Port, at.Coordinators[0].ErrorCode
+		}
+		if at.ErrorCode != 0 || at.NodeID != 1 || at.Port != int32(b.Addr("PLAINTEXT").Port()) {
+			t.Errorf("FindCoordinator v%d = %+v, want the broker that was asked", version, at)
+		}
+	}
+	group, member := "g", "AAAAAAAAAAAAAAAAAAAAAQ"
+	for _, c := range []struct {
+		want *kerr.Error
+		req  kmsg.Request
+	}{
+		{kerr.RequestTimedOut, &kmsg.ProduceRequest{Version: 9, Acks: -1, Topics: []kmsg.ProduceRequestTopic{{Topic: "t", Partitions: []kmsg.ProduceRequestTopicPartition{{}}}}}},
+		{kerr.RequestTimedOut, &kmsg.ProduceRequest{Version: 13, Acks: 1, Topics: []kmsg.ProduceRequestTopic{{TopicID: id, Partitions: []kmsg.ProduceRequestTopicPartition{{}}}}}},
+		{kerr.RequestTimedOut, &kmsg.ProduceRequest{Version: 13, Acks: 1, Topics: []kmsg.ProduceRequestTopic{{TopicID: [16]byte{1}, Partitions: []kmsg.ProduceRequestTopicPartition{{}}}}}},
+		{kerr.NotLeaderForPartition, &kmsg.FetchRequest{Version: 12, ReplicaID: -1, Topics: []kmsg.FetchRequestTopic{{Topic: "t", Partitions: []kmsg.FetchRequestTopicPartition{{}}}}}},
+		{kerr.NotLeaderForPartition, &kmsg.ListOffsetsRequest{Version: 7, Topics: []kmsg.ListOffsetsRequestTopic{{Topic: "t", Partitions: []kmsg.ListOffsetsRequestTopicPartition{{Timestamp: -1}}}}}},
+		{kerr.NotLeaderForPartition, &kmsg.OffsetForLeaderEpochRequest{Version: 4, ReplicaID: -1, Topics: []kmsg.OffsetForLeaderEpochRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetForLeaderEpochRequestTopicPartition{{}}}}}},
+		{kerr.NotLeaderForPartition, &kmsg.DeleteRecordsRequest{Version: 2, Topics: []kmsg.DeleteRecordsRequestTopic{{Topic: "t", Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: -1}}}}}},
+		{kerr.NotLeaderForPartition, &kmsg.DescribeProducersRequest{Topics: []kmsg.DescribeProducersRequestTopic{{Topic: "t", Partitions: []int32{0}}}}},
+		{kerr.CoordinatorNotAvailable, &kmsg.ListGroupsRequest{Version: 4}},
+		{kerr.NotCoordinator, &kmsg.JoinGroupRequest{Version: 9, Group: group, ProtocolType: "consumer", SessionTimeoutMillis: 10_000, RebalanceTimeoutMillis: 10_000, Protocols: []kmsg.JoinGroupRequestProtocol{{Name: "range"}}}},
+		{kerr.NotCoordinator, &kmsg.SyncGroupRequest{Version: 5, Group: group, MemberID: member}},
+		{kerr.NotCoordinator, &kmsg.HeartbeatRequest{Version: 4, Group: group, MemberID: member}},
+		{kerr.NotCoordinator, &kmsg.LeaveGroupRequest{Version: 5, Group: group, Members: []kmsg.LeaveGroupRequestMember{{MemberID: member}}}},
+		{kerr.NotCoordinator, &kmsg.OffsetCommitRequest{Version: 8, Group: group, Generation: -1, Topics: []kmsg.OffsetCommitRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetCommitRequestTopicPartition{{}}}}}},
+		{kerr.CoordinatorLoadInProgress, &kmsg.OffsetFetchRequest{Version: 8, Groups: []kmsg.OffsetFetchRequestGroup{{Group: group, MemberEpoch: -1}}}},
+		{kerr.NotCoordinator, &kmsg.DescribeGroupsRequest{Version: 5, Groups: []string{group}}},
+		{kerr.NotCoordinator, &kmsg.DeleteGroupsRequest{Version: 2, Groups: []string{group}}},
+		{kerr.NotCoordinator, &kmsg.ConsumerGroupHeartbeatRequest{Version: 1, Group: group, MemberID: member, RebalanceTimeoutMillis: 60_000, SubscribedTopicNames: []string{"t"}, Topics: []kmsg.ConsumerGroupHeartbeatRequestTopic{}}},
+		{kerr.NotCoordinator, &kmsg.ConsumerGroupHeartbeatRequest{Version: 1, Group: group, MemberID: member, MemberEpoch: 5, RebalanceTimeoutMillis: -1}},
+		{kerr.NotCoordinator, &kmsg.ConsumerGroupDescribeRequest{Groups: []string{group}}},
+		{kerr.NotCoordinator, &kmsg.ShareGroupHeartbeatRequest{Version: 1, GroupID: group, MemberID: member, SubscribedTopicNames: []string{"t"}}},
+		{kerr.NotCoordinator, &kmsg.ShareGroupDescribeRequest{Version: 1, GroupIDs: []string{group}}},
+		{kerr.NotLeaderForPartition, &kmsg.ShareFetchRequest{Version: 1, GroupID: &group, MemberID: &member, Topics: []kmsg.ShareFetchRequestTopic{{TopicID: id, Partitions: []kmsg.ShareFetchRequestTopicPartition{{}}}}}},
+		{kerr.ShareSessionNotFound, &kmsg.ShareFetchRequest{Version: 1, GroupID: &group, MemberID: &member, ShareSessionEpoch: 4}},
+		{kerr.ShareSessionNotFound, &kmsg.ShareAcknowledgeRequest{Version: 1, GroupID: &group, MemberID: &member, ShareSessionEpoch: 4, Topics: []kmsg.ShareAcknowledgeRequestTopic{{TopicID: id}}}},
+		{kerr.CoordinatorLoadInProgress, &kmsg.InitProducerIDRequest{Version: 4, ProducerID: -1, ProducerEpoch: -1, TransactionTimeoutMillis: 60_000}},
+		{kerr.NotCoordinator, &kmsg.InitProducerIDRequest{Version: 4, TransactionalID: new("x"), ProducerID: -1, ProducerEpoch: -1, TransactionTimeoutMillis: 60_000}},
+		{kerr.NotCoordinator, &kmsg.AddPartitionsToTxnRequest{Version: 3, TransactionalID: "x", Topics: []kmsg.AddPartitionsToTxnRequestTopic{{Topic: "t", Partitions: []int32{0}}}}},
+		{kerr.NotCoordinator, &kmsg.AddOffsetsToTxnRequest{Version: 3, TransactionalID: "x", Group: group}},
+		{kerr.NotCoordinator, &kmsg.EndTxnRequest{Version: 3, TransactionalID: "x"}},
+		{kerr.NotCoordinator, &kmsg.TxnOffsetCommitRequest{Version: 3, TransactionalID: "x", Group: group, Generation: -1, Topics: []kmsg.TxnOffsetCommitRequestTopic{{Topic: "t", Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{{}}}}}},
+		{kerr.NotCoordinator, &kmsg.DescribeTransactionsRequest{TransactionalIDs: []string{"x"}}},
+		{kerr.CoordinatorLoadInProgress, &kmsg.ListTransactionsRequest{Version: 1, DurationFilterMillis: -1}},
+		{kerr.NotController, &kmsg.CreateTopicsRequest{Version: 7, TimeoutMillis: 1000, Topics: []kmsg.CreateTopicsRequestTopic{{Topic: "u", NumPartitions: 1, ReplicationFactor: 1}}}},
+		{kerr.NotController, &kmsg.DeleteTopicsRequest{Version: 6, TimeoutMillis: 1000, Topics: []kmsg.DeleteTopicsRequestTopic{{Topic: new("t")}}}},
+		{kerr.NotController, &kmsg.CreatePartitionsRequest{Version: 3, TimeoutMillis: 1000, Topics: []kmsg.CreatePartitionsRequestTopic{{Topic: "t", Count: 9}}}},
+		{kerr.LeaderNotAvailable, metadataOf("not made")},
+	} {
+		resp := ask[kmsg.Response](r, c.req)
+		if got := codesOf(reflect.ValueOf(resp).Elem()); !slices.Equal(got, []int16{c.want.Code}) {
+			t.Errorf("%s v%d = %+v, want %s alone", kmsg.NameForKey(c.req.Key()), c.req.GetVersion(), resp, c.want.Message)
+		}
+	}
+	ends(t, r, b, &kmsg.DescribeLogDirsRequest{Version: 4})
+	ends(t, dial(t, b.Addr("PLAINTEXT")), b,
+		&kmsg.ProduceRequest{Version: 9, Topics: []kmsg.ProduceRequestTopic{{Topic: "t", Partitions: []kmsg.ProduceRequestTopicPartition{{}}}}})
+}
+
+// ends fails unless a request ends its connection, for the reason that the engine is gone.
+func ends(t *testing.T, r *raw, b *broker.Broker, req kmsg.Request) {
+	t.Helper()
+	r.request(req)
+	r.closed(fmt.Sprintf("%s v%d", kmsg.NameForKey(req.Key()), req.GetVersion()))
+	port := int32(local(r).Port())
+	listed := protocol.NewPtrDescribeClosedConnectionsRequest()
+	until(t, "the closed connection is listed", func() bool {
+		ended := ask[*protocol.DescribeClosedConnectionsResponse](dial(t, b.Addr("PLAINTEXT")), listed).Connections
+		for i := range ended {
+			if c := &ended[i]; c.ClientPort == port {
+				if c.Reason != "engine_unavailable" {
+					t.Errorf("reason = %s, want engine_unavailable", c.Reason)
+				}
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// A batch that was on its way when Kafka's node went may have been written: then it is told apart from one that never left.
+func TestAProduceWithoutAnAnswerMayHaveBeenWritten(t *testing.T) {
+	t.Parallel()
+	kafka, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := sync.OnceFunc(kafka.Close)
+	t.Cleanup(gone)
+	_, metadata, _ := engineAt(t, broker.EngineConfig{Listen: engineHost + ":0", Metadata: engineHost + ":0"})
+	b, _ := startStoppable(t, faceOf(t, 0, kafka.ListenAddrs()[0], metadata))
+	r := dial(t, b.Addr("PLAINTEXT"))
+	produced := func() int16 {
+		req := &kmsg.ProduceRequest{Version: 9, Acks: -1, Topics: []kmsg.ProduceRequestTopic{{Topic: "t", Partitions: []kmsg.ProduceRequestTopicPartition{{Records: batch("v")}}}}}
+		return ask[*kmsg.ProduceResponse](r, req).Topics[0].Partitions[0].ErrorCode
+	}
+	if code := produced(); code != 0 {
+		t.Fatalf("Produce = error %d, want 0", code)
+	}
+	kafka.ControlKey(kmsg.Produce.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
+		return nil, errors.New("no answer: the connection ends"), true
+	})
+	if code := produced(); code != kerr.RequestTimedOut.Code {
+		t.Errorf("Produce without an answer = error %d, want REQUEST_TIMED_OUT", code)
+	}
+	gone()
+	until(t, "the broker knows", func() bool { return produced() == kerr.NotLeaderForPartition.Code })
 }

@@ -20,7 +20,7 @@ const (
 // Needs: DESCRIBE on GROUP or TRANSACTIONAL_ID; CLUSTER_ACTION on CLUSTER for a share group's key.
 // Differs from Kafka: nothing known.
 func findCoordinator() through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinatorResponse] {
-	const listFrom, sharesFrom = 4, 6
+	const sharesFrom = 6
 	return through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinatorResponse]{
 		permit: func(q *call, req *kmsg.FindCoordinatorRequest) bool {
 			need := right{acl.Describe, acl.Group, ""}
@@ -32,33 +32,41 @@ func findCoordinator() through[*kmsg.FindCoordinatorRequest, *kmsg.FindCoordinat
 				if req.Version >= sharesFrom {
 					return q.permit(req, cluster(acl.ClusterAction))
 				}
-				q.refuse(req, kerr.InvalidRequest, map[bool]string{true: malformed}[req.Version < listFrom])
+				q.refuse(req, kerr.InvalidRequest, map[bool]string{true: malformed}[req.Version < coordinatorListFrom])
 				return false
 			default: // whoever asks
 				q.refuse(req, kerr.InvalidRequest, malformed)
 				return false
 			}
-			if need.field = "CoordinatorKeys"; req.Version < listFrom {
+			if need.field = "CoordinatorKeys"; req.Version < coordinatorListFrom {
 				need.field = "CoordinatorKey"
 			}
 			return q.permit(req, need)
 		},
 		after: func(q *call, _ *kmsg.FindCoordinatorRequest, resp *kmsg.FindCoordinatorResponse) {
-			known := q.faces()
-			if q.header.Version < listFrom {
-				known.place(&resp.ErrorCode, &resp.ErrorMessage, &resp.NodeID, &resp.Host, &resp.Port)
-				if resp.ErrorCode == 0 {
-					resp.ErrorMessage = nonEmpty("NONE")
-				}
-			}
-			for i := range resp.Coordinators {
-				c := &resp.Coordinators[i]
-				known.place(&c.ErrorCode, &c.ErrorMessage, &c.NodeID, &c.Host, &c.Port)
-				if c.ErrorMessage == nil {
-					c.ErrorMessage = new(string)
-				}
-			}
+			q.placeCoordinators(resp)
 		},
+	}
+}
+
+// coordinatorListFrom is the version from which several coordinators are asked for at once.
+const coordinatorListFrom = 4
+
+// placeCoordinators gives the coordinators in an answer their addresses.
+func (q *call) placeCoordinators(resp *kmsg.FindCoordinatorResponse) {
+	known := q.faces()
+	if q.header.Version < coordinatorListFrom {
+		known.place(&resp.ErrorCode, &resp.ErrorMessage, &resp.NodeID, &resp.Host, &resp.Port)
+		if resp.ErrorCode == 0 {
+			resp.ErrorMessage = nonEmpty("NONE")
+		}
+	}
+	for i := range resp.Coordinators {
+		c := &resp.Coordinators[i]
+		known.place(&c.ErrorCode, &c.ErrorMessage, &c.NodeID, &c.Host, &c.Port)
+		if c.ErrorMessage == nil {
+			c.ErrorMessage = new(string)
+		}
 	}
 }
 

@@ -125,7 +125,7 @@ func alone(resp reflect.Value) bool {
 		*kmsg.DescribeUserSCRAMCredentialsResponse, *kmsg.FetchResponse:
 		return false
 	case *kmsg.OffsetFetchResponse:
-		return r.Version >= 2
+		return r.Version >= 2 && r.Version < offsetFetchGroups
 	case *kmsg.AddPartitionsToTxnResponse:
 		return r.Version >= 4
 	case *kmsg.LeaveGroupResponse, *kmsg.OffsetDeleteResponse, *kmsg.DescribeQuorumResponse, *kmsg.ShareFetchResponse, *kmsg.ShareAcknowledgeResponse,

@@ -156,7 +156,7 @@ func (q *call) fail(req kmsg.Request, err error) {
 		q.drop(network.ReasonShutdown, err)
 		return
 	case errors.Is(err, engine.ErrUnavailable):
-		q.drop(network.ReasonEngineUnavailable, err)
+		q.away(req, err)
 		return
 	case err == errUnreadable: //nolint:errorlint // handlers return it as it is
 		q.drop(network.ReasonMalformedRequest, err)

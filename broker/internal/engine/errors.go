@@ -11,8 +11,19 @@ import (
 var ErrClosed = errors.New("engine is closed")
 
 // ErrUnavailable answers requests for a data plane somewhere else that cannot be reached, or that did not answer in
-// time. What became of a request that was on its way is not known.
+// time.
 var ErrUnavailable = errors.New("the engine cannot be reached")
+
+// ErrUnanswered is an [ErrUnavailable] of a request that was sent: whether it was carried out is not known. Without it nothing was.
+var ErrUnanswered = errors.New("the engine did not answer")
+
+// unanswered makes err that of a request which was sent.
+func unanswered(err error) error {
+	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnanswered) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnanswered, err)
+}
 
 // RefusedError says that the guard refused a whole request. The front door answers Code in the request's own shape.
 type RefusedError struct {

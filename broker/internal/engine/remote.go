@@ -91,7 +91,8 @@ type remotePlane struct {
 	reach    atomic.Pointer[reach] // nil: gone
 	last     atomic.Pointer[reach] // what it was last; nil before the first time
 	why      atomic.Pointer[string]
-	waiting  atomic.Int64 // bytes of requests without an answer
+	seen     atomic.Pointer[outline] // what topics were when they were last asked for
+	waiting  atomic.Int64            // bytes of requests without an answer
 	dialling chan struct{}
 	frames   wire.Buffers
 	bodies   wire.Buffers
@@ -418,7 +419,7 @@ func signed(offers *kmsg.ApiVersionsResponse, feature string) bool {
 // reached lets the far end be used.
 func (p *remotePlane) reached(found *reach, offers *kmsg.ApiVersionsResponse, metadata *kmsg.MetadataResponse) {
 	p.learnt(offers)
-	p.follow(metadata)
+	p.hear(metadata)
 	known := p.last.Swap(found) != nil
 	before := p.reach.Swap(found)
 	switch {
@@ -450,11 +451,17 @@ func (p *remotePlane) look(c *remoteConn) error {
 		p.took = took
 		p.mu.Unlock()
 		every = max(lookEvery, 20*took)
-		p.follow(metadata)
+		p.hear(metadata)
 		if err := p.moved(metadata); err != nil {
 			return err
 		}
 	}
+}
+
+// hear takes in what topics there are.
+func (p *remotePlane) hear(metadata *kmsg.MetadataResponse) {
+	p.follow(metadata)
+	p.seen.Store(newOutline(metadata.Topics))
 }
 
 // moved follows which nodes there are. An error tells that ours is somewhere else now.

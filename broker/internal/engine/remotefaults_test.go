@@ -142,12 +142,12 @@ func TestRequestsEndWhenTheEngineIsGoneAndGoOnWhenItIsBack(t *testing.T) {
 	if err = h.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err = <-polled; !errors.Is(err, ErrUnavailable) {
-		t.Errorf("the poll = %v, want ErrUnavailable", err)
+	if err = <-polled; !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrUnanswered) {
+		t.Errorf("the poll = %v, want ErrUnavailable and ErrUnanswered", err)
 	}
 	eventually(t, "the face knows", func() bool { return face.Available() != nil })
-	if _, err = face.Request(t.Context(), metadataRequest()); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("a request while it is gone = %v, want ErrUnavailable", err)
+	if _, err = face.Request(t.Context(), metadataRequest()); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnanswered) {
+		t.Errorf("a request while it is gone = %v, want ErrUnavailable and not ErrUnanswered", err)
 	}
 	h, err = open(h.Addr())
 	if err != nil {
@@ -176,8 +176,8 @@ func TestACutLineEndsWhatIsOnItsWay(t *testing.T) {
 		face.remote.lookAgain()
 		return face.Available() != nil
 	})
-	if err := <-polled; !errors.Is(err, ErrUnavailable) {
-		t.Errorf("the poll over a cut line = %v, want ErrUnavailable", err)
+	if err := <-polled; !errors.Is(err, ErrUnanswered) {
+		t.Errorf("the poll over a cut line = %v, want ErrUnanswered", err)
 	}
 	if _, err := face.Request(t.Context(), metadataRequest()); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("a request over a cut line = %v, want ErrUnavailable", err)
@@ -295,8 +295,8 @@ func TestAnswersThatCannotBeTrueEndTheirRequest(t *testing.T) {
 			face := openFace(t, 1, Remote{Seeds: []string{liar(t, answer)}})
 			req := kmsg.NewPtrListOffsetsRequest()
 			req.Version = 1
-			if _, err := face.Request(timeout(t), req); !errors.Is(err, ErrUnavailable) {
-				t.Errorf("Request = %v, want ErrUnavailable", err)
+			if _, err := face.Request(timeout(t), req); !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrUnanswered) {
+				t.Errorf("Request = %v, want ErrUnavailable and ErrUnanswered", err)
 			}
 		})
 	}

@@ -31,7 +31,7 @@ type tcpLink struct {
 	made    *remoteConn // conn, for who closes the link
 	closed  bool
 	why     error // what a request in flight is answered, once closed
-	sending bool  // the request is being written, out of its maker's memory: it has no answer before that ends
+	sending bool  // the request is being written, out of its maker's memory, or was not written: who does that answers it
 	calling int   // answers' functions that run
 	idle    func()
 }
@@ -80,9 +80,10 @@ func (l *tcpLink) send(from lessee, req kmsg.Request, answer func(kmsg.Response,
 func (l *tcpLink) fly(f *flight) {
 	p := l.plane
 	corr, err := l.transmit(f)
+	sent := err == nil
 	p.frames.Put(f.out.text)
 	l.mu.Lock()
-	l.sending = false
+	l.sending = !sent
 	l.mu.Unlock()
 	var (
 		resp kmsg.Response
@@ -93,7 +94,7 @@ func (l *tcpLink) fly(f *flight) {
 	}
 	p.waiting.Add(-int64(f.out.size))
 	if err != nil {
-		l.fail(err)
+		l.fail(err, sent)
 		return
 	}
 	l.muted.Store(throttled(resp))
@@ -177,8 +178,9 @@ func (l *tcpLink) connect() error {
 	return nil
 }
 
-// fail ends the link: what comes next on its connection is nobody's. The watcher looks whether it is more than that.
-func (l *tcpLink) fail(err error) {
+// fail ends the link: what comes next on its connection is nobody's. The watcher looks whether it is more than that. sent tells
+// whether the far end may have the whole request.
+func (l *tcpLink) fail(err error, sent bool) {
 	l.mu.Lock()
 	ours := !l.closed
 	l.mu.Unlock()
@@ -186,6 +188,9 @@ func (l *tcpLink) fail(err error) {
 	l.mu.Lock()
 	err = l.why
 	l.mu.Unlock()
+	if sent {
+		err = unanswered(err)
+	}
 	l.deliver(nil, err)
 	if ours {
 		l.plane.lookAgain()
@@ -237,7 +242,7 @@ func (l *tcpLink) dear() bool { return l.muted.Load() }
 
 func (l *tcpLink) close() { l.shut(ErrClosed) }
 
-// shut closes the link once; err answers a request in flight, on a goroutine of its own: that which sends it, as long as it does.
+// shut closes the link once; err answers a request that was sent, on a goroutine of its own.
 func (l *tcpLink) shut(err error) {
 	l.mu.Lock()
 	if l.closed {
@@ -258,7 +263,7 @@ func (l *tcpLink) shut(err error) {
 		_ = made.conn.Close()
 	}
 	if answer != nil {
-		go answer(nil, err)
+		go answer(nil, unanswered(err)) // it was sent
 	}
 	l.plane.forget(l)
 }

@@ -1,0 +1,148 @@
+package api
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/brokerlab/brokerlab/broker/internal/engine"
+	"github.com/brokerlab/brokerlab/broker/internal/network"
+)
+
+// While the data plane is away, clients are told what Kafka tells them while a leader, a coordinator or a controller is: they wait
+// a moment, look who it is now and ask again, and a producer sends the same batch again. A connection that closes instead says
+// nothing of that, and some clients take one that closes at its first request for a wrong password and give up what waits. Where
+// leaders and coordinators are is answered from what is known: each client knows what to do when it asks one that cannot serve it,
+// and not each when there is none.
+
+// mostIdle bounds how long a Fetch is held while there is nothing to fetch from: some clients ask again at once.
+const mostIdle = 500 * time.Millisecond
+
+// away answers a request that did not reach the data plane, or whose answer did not come back. A request for which Kafka has no
+// error that clients try again after ends its connection, and so does one whose answer has begun.
+func (q *call) away(req kmsg.Request, err error) {
+	code := q.awayCode(req, errors.Is(err, engine.ErrUnanswered))
+	if code == nil || q.relayed != nil {
+		q.drop(network.ReasonEngineUnavailable, err)
+		return
+	}
+	q.server.o.Log.Debug("the engine is away", slog.String("connection", q.conn.ID()), slog.String("api", q.row.name),
+		slog.String("answer", code.Message), slog.Any("error", err))
+	switch r := req.(type) {
+	case *kmsg.MetadataRequest:
+		q.recallMetadata(r)
+	case *kmsg.FindCoordinatorRequest:
+		q.answer(q.coordinateHere(r))
+	case *kmsg.FetchRequest:
+		q.later(r.MaxWaitMillis, func() { q.partsAway(req, code) })
+	case *kmsg.ShareFetchRequest:
+		q.later(r.MaxWaitMillis, func() { q.sharesAway(req, code, r.GroupID, r.MemberID) })
+	case *kmsg.ShareAcknowledgeRequest:
+		q.sharesAway(req, code, r.GroupID, r.MemberID)
+	default:
+		q.refuse(req, code, "")
+	}
+}
+
+// awayCode is what a request is answered while the data plane is away; nil where it has no such answer. sent tells that the data plane
+// may have carried it out.
+func (q *call) awayCode(req kmsg.Request, sent bool) *kerr.Error {
+	switch r := req.(type) {
+	case *kmsg.ProduceRequest:
+		switch {
+		case r.Acks == 0:
+			return nil
+		case sent || !q.server.o.Engine.Kafka(): // ours has all its leaders in one process, and they stay who they are
+			return kerr.RequestTimedOut
+		}
+		return kerr.NotLeaderForPartition
+	case *kmsg.FetchRequest, *kmsg.ListOffsetsRequest, *kmsg.OffsetForLeaderEpochRequest, *kmsg.DeleteRecordsRequest, *kmsg.DescribeProducersRequest:
+		return kerr.NotLeaderForPartition
+	case *kmsg.ShareFetchRequest:
+		return shareCode(r.ShareSessionEpoch)
+	case *kmsg.ShareAcknowledgeRequest:
+		return shareCode(r.ShareSessionEpoch)
+	case *kmsg.MetadataRequest:
+		return kerr.LeaderNotAvailable
+	case *kmsg.FindCoordinatorRequest, *kmsg.ListGroupsRequest:
+		return kerr.CoordinatorNotAvailable
+	case *kmsg.JoinGroupRequest, *kmsg.SyncGroupRequest, *kmsg.HeartbeatRequest, *kmsg.LeaveGroupRequest, *kmsg.OffsetCommitRequest,
+		*kmsg.DescribeGroupsRequest, *kmsg.DeleteGroupsRequest, *kmsg.ConsumerGroupHeartbeatRequest, *kmsg.ConsumerGroupDescribeRequest,
+		*kmsg.ShareGroupHeartbeatRequest, *kmsg.ShareGroupDescribeRequest, *kmsg.DescribeShareGroupOffsetsRequest, *kmsg.AddPartitionsToTxnRequest,
+		*kmsg.AddOffsetsToTxnRequest, *kmsg.EndTxnRequest, *kmsg.TxnOffsetCommitRequest, *kmsg.DescribeTransactionsRequest:
+		return kerr.NotCoordinator
+	case *kmsg.OffsetFetchRequest, *kmsg.ListTransactionsRequest: // librdkafka gives the partition up after the code above
+		return kerr.CoordinatorLoadInProgress
+	case *kmsg.InitProducerIDRequest:
+		if r.TransactionalID == nil { // nobody coordinates it
+			return kerr.CoordinatorLoadInProgress
+		}
+		return kerr.NotCoordinator
+	case *kmsg.CreateTopicsRequest, *kmsg.DeleteTopicsRequest, *kmsg.CreatePartitionsRequest:
+		return kerr.NotController
+	}
+	return nil
+}
+
+// shareCode is that of a request in a share session: the first begins one.
+func shareCode(epoch int32) *kerr.Error {
+	if epoch != 0 {
+		return kerr.ShareSessionNotFound
+	}
+	return kerr.NotLeaderForPartition
+}
+
+// recallMetadata answers with what is known of topics.
+func (q *call) recallMetadata(req *kmsg.MetadataRequest) {
+	resp, err := q.server.o.Engine.Recall(req)
+	if err != nil {
+		q.fail(req, err)
+		return
+	}
+	q.hideTopics(req, resp, false)
+	q.completeMetadata(req, resp)
+}
+
+// coordinateHere names this broker as every coordinator.
+func (q *call) coordinateHere(req *kmsg.FindCoordinatorRequest) kmsg.Response {
+	resp := req.ResponseKind().(*kmsg.FindCoordinatorResponse)
+	resp.NodeID = q.server.o.NodeID
+	for _, key := range req.CoordinatorKeys {
+		c := kmsg.NewFindCoordinatorResponseCoordinator()
+		c.Key, c.NodeID = key, q.server.o.NodeID
+		resp.Coordinators = append(resp.Coordinators, c)
+	}
+	q.placeCoordinators(resp)
+	return resp
+}
+
+// later runs next once a client has waited for what does not come.
+func (q *call) later(maxWaitMillis int32, next func()) {
+	wait := min(max(time.Duration(maxWaitMillis)*time.Millisecond, 0), mostIdle)
+	time.AfterFunc(wait, func() {
+		defer q.survive()
+		next()
+	})
+}
+
+// partsAway answers each partition, where an error of the whole would be one of its session.
+func (q *call) partsAway(req kmsg.Request, code *kerr.Error) {
+	q.refused = append(q.refused, refusedParts(req, code.Code, ""))
+	q.answer(emptyResponse(req))
+}
+
+// sharesAway answers a member of a share group, whose session has ended with the data plane.
+func (q *call) sharesAway(req kmsg.Request, code *kerr.Error, group, member *string) {
+	if code != kerr.ShareSessionNotFound {
+		q.partsAway(req, code)
+		return
+	}
+	q.refused = nil
+	if group != nil {
+		q.keepShares(shareKey(group, member), finalShareEpoch, nil)
+	}
+	q.refuse(req, code, "")
+}
