@@ -123,8 +123,8 @@ func (c *Client) forward(l link, req kmsg.Request, pass passage, done func(kmsg.
 	})
 }
 
-// Close says that the client is gone: its link is closed and what is in flight cancelled, with [ErrClosed] to its done.
-// A second call does nothing.
+// Close says that the client is gone: its link is closed and what is in flight cancelled, with [ErrClosed] to its done; a Produce
+// may be answered first. A second call does nothing.
 func (c *Client) Close() { c.leases.drop(c) }
 
 // noteShares follows which share sessions are open on the client's link.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -220,6 +221,42 @@ func TestALongPollHoldsUpNobodyElse(t *testing.T) {
 	for range 100 {
 		ask[*kmsg.MetadataResponse](t, face, metadataRequest())
 	}
+}
+
+// Requests that wait hold their memory: more of them than there is room for are refused at once, and there is room again after them.
+func TestTheMemoryOfRequestsThatWaitIsBounded(t *testing.T) {
+	h := hostEngine(t, 1)
+	wire := newLine(t)
+	face := openFace(t, 1, Remote{Seeds: []string{h.Addr()}, Dial: wire.dial})
+	createTopic(t, face, "t", 1)
+	wire.pull()
+	req := kmsg.NewPtrProduceRequest()
+	req.Version, req.Acks = 9, -1
+	records := make([]byte, maxWaiting/4)
+	req.Topics = []kmsg.ProduceRequestTopic{{Topic: "t", Partitions: []kmsg.ProduceRequestTopicPartition{{Records: records}}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const fit = 3 // the requests are a little larger than their records
+	for range fit {
+		go func() { _, _ = face.Request(ctx, req) }()
+	}
+	eventually(t, "three are on their way", func() bool { return face.remote.waiting.Load() > fit*int64(len(records)) })
+	for range 10 {
+		_, err := face.Request(ctx, req)
+		if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnanswered) || !strings.Contains(fmt.Sprint(err), "256 MB of requests wait") {
+			t.Errorf("a fourth = %v, want that 256 MB wait", err)
+		}
+	}
+	if got := face.remote.waiting.Load(); got > maxWaiting {
+		t.Errorf("%d bytes wait, want at most %d", got, maxWaiting)
+	}
+	cancel()
+	eventually(t, "they wait no more", func() bool { return face.remote.waiting.Load() == 0 })
+	wire.heal()
+	eventually(t, "requests pass again", func() bool {
+		_, err := face.Request(timeout(t), metadataRequest())
+		return err == nil
+	})
 }
 
 // liar is a far end that answers Metadata and ApiVersions well, and all else with raw bytes.
