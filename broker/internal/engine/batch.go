@@ -9,17 +9,18 @@ import (
 
 // Layout of a record batch (magic 2), in bytes from its start.
 const (
-	batchLengthAt     = 8
-	batchMagicAt      = 16
-	batchCRCAt        = 17
-	batchAttributesAt = 21
-	batchLastDeltaAt  = 23
-	batchPIDAt        = 43
-	batchEpochAt      = 51
-	batchSequenceAt   = 53
-	batchCountAt      = 57
-	batchHeader       = 61
-	batchLengthField  = 12 // the bytes up to and with the length, which it does not count
+	batchLengthAt      = 8
+	batchLeaderEpochAt = 12
+	batchMagicAt       = 16
+	batchCRCAt         = 17
+	batchAttributesAt  = 21
+	batchLastDeltaAt   = 23
+	batchPIDAt         = 43
+	batchEpochAt       = 51
+	batchSequenceAt    = 53
+	batchCountAt       = 57
+	batchHeader        = 61
+	batchLengthField   = 12 // the bytes up to and with the length, which it does not count
 )
 
 const (

@@ -25,13 +25,14 @@ import (
 
 // Files of a data directory. The others are kfake's: meta.json, topics.json, partitions/<topic>-<n>/<offset>.dat …
 const (
-	lockFile    = "engine.lock"
-	cleanFile   = "engine.clean" // there after a clean stop and while nothing has been changed since
-	metaFile    = "meta.json"
-	windowsFile = "seq_windows.json"
-	configsFile = "broker_configs.json"
-	pidsFile    = "pids.log"
-	windowSlots = 5 // batches of a producer that are known to have been appended, as in Kafka
+	lockFile      = "engine.lock"
+	cleanFile     = "engine.clean" // there after a clean stop and while nothing has been changed since
+	metaFile      = "meta.json"
+	windowsFile   = "seq_windows.json"
+	configsFile   = "broker_configs.json"
+	pidsFile      = "pids.log"
+	segmentSuffix = ".dat"
+	windowSlots   = 5 // batches of a producer that are known to have been appended, as in Kafka
 )
 
 // dataDir is the directory of an engine that keeps its records: locked while the engine is open, and marked when it
@@ -364,7 +365,7 @@ func (p *producers) readPartition(dir, topic string, part int32) error {
 	}
 	var bases []int64
 	for _, f := range files {
-		if name, ok := strings.CutSuffix(f.Name(), ".dat"); ok {
+		if name, ok := strings.CutSuffix(f.Name(), segmentSuffix); ok {
 			if base, err := strconv.ParseInt(name, 10, 64); err == nil {
 				bases = append(bases, base)
 			}
@@ -373,7 +374,7 @@ func (p *producers) readPartition(dir, topic string, part int32) error {
 	slices.Sort(bases)
 	one := partitionProducers{topic: topic, part: part, windows: map[int64]*seqWindow{}, open: map[int64]bool{}}
 	for _, base := range bases {
-		if err := one.readSegment(filepath.Join(dir, strconv.FormatInt(base, 10)+".dat")); err != nil {
+		if err := one.readSegment(filepath.Join(dir, strconv.FormatInt(base, 10)+segmentSuffix)); err != nil {
 			return err
 		}
 	}
@@ -394,7 +395,8 @@ type partitionProducers struct {
 	open    map[int64]bool
 }
 
-// readSegment reads the batch headers of one segment up to the first that is not whole, where kfake cuts it too.
+// readSegment reads the batch headers of one segment up to the first that is not whole, where kfake cuts it too, and completes its
+// index.
 func (p *partitionProducers) readSegment(file string) (err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -405,6 +407,15 @@ func (p *partitionProducers) readSegment(file string) (err error) {
 	if err != nil {
 		return err
 	}
+	index, err := indexOf(file)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err == nil {
+			err = index.complete()
+		}
+	}()
 	var header [batchHeader]byte
 	for at := int64(0); at+batchHeader <= info.Size(); {
 		if _, err = f.ReadAt(header[:], at); err != nil {
@@ -419,6 +430,7 @@ func (p *partitionProducers) readSegment(file string) (err error) {
 		}
 		at += size
 		p.note(header[:])
+		index.note(header[:])
 	}
 	return nil
 }
