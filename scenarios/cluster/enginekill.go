@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"math/rand/v2"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -41,4 +42,25 @@ var _ = Describe("A cluster", Label("cluster"), stage.Needs(stage.Faces), func()
 		l.finish(ctx)
 		Expect(l.refusals()).To(BeEmpty(), "clients wait for their engine, and give up nothing")
 	}, SpecTimeout(4*time.Minute))
+
+	It("loses nothing and has nothing twice however often its engine is killed", Label(stage.Long), func(ctx SpecContext) {
+		const kills, rest, longest = 60, 4, 600 * time.Millisecond
+		s := three(ctx)
+		l := begin(ctx, s)
+		engine, slowest := s.Part("engine"), time.Duration(0)
+		for n := range kills { // in the middle of whatever is written
+			Expect(engine.Kill(ctx)).To(Succeed())
+			Expect(engine.Start(ctx)).To(Succeed())
+			if n%rest != 0 {
+				<-time.After(rand.N(longest)) //nolint:gosec // any moment will do
+				continue
+			}
+			at := time.Now()
+			l.flows(ctx)
+			slowest = max(slowest, time.Since(at))
+		}
+		report.Attach(report.Figure{Name: "records flow again after the engine's start in, at most", Value: slowest.Seconds(), Unit: "s"})
+		l.finish(ctx)
+		Expect(l.refusals()).To(BeEmpty(), "clients wait for their engine, and give up nothing")
+	}, SpecTimeout(10*time.Minute))
 })
