@@ -19,8 +19,7 @@ import (
 const (
 	// office is where clients are; nobody else is there.
 	office = "10.1.0.0/24"
-	// topic is what they produce to and consume; each kind's group is groups and its name. An engine spreads partitions by chance, and each
-	// broker should have one.
+	// topic is what they produce to and consume; each kind's group is groups and its name. Each broker leads several of its partitions.
 	topic, partitions, groups = "orders", 12, "billing-"
 	// pace is the time between two records of a producer.
 	pace = 5 * time.Millisecond

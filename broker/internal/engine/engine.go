@@ -121,6 +121,9 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		e.host(plane)
 	}
 	err = e.learn(ctx)
+	if err == nil && len(o.hosted) > 0 {
+		e.placeAll()
+	}
 	if err == nil && e.dir != nil {
 		err = e.restore(ctx, o)
 	}

@@ -342,6 +342,7 @@ func (h *Host) answer(client *Client, frame, out []byte, gone <-chan struct{}) (
 		if produce, ok := req.(*kmsg.ProduceRequest); ok && produce.Acks == 0 {
 			return nil, nil
 		}
+		h.engine.placeNew(o.resp)
 		h.own(client.node, o.resp)
 		o.resp.SetVersion(header.Version)
 		return wire.AppendResponse(out, header.CorrelationID, o.resp.IsFlexible(), o.resp), nil

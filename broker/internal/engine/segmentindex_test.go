@@ -44,13 +44,13 @@ func cut(t *testing.T, dir, partition string, how func(string, int64) error) {
 	}
 }
 
-// A client follows no leader of an epoch that is less than one it has seen.
+// A client follows no leader of an epoch that is less than one it has seen. Who led leads again.
 func TestLeadersEpochsDoNotFallWhateverAKillLeaves(t *testing.T) {
 	t.Parallel()
 	for what, how := range cuts() {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			ctx, dir, before := timeout(t), t.TempDir(), int32(-1)
+			ctx, dir, before, leader := timeout(t), t.TempDir(), int32(-1), int32(0)
 			for life := range 5 {
 				h, err := Listen(ctx, HostOptions{Options: Options{ClusterID: "c", Dir: dir}, Nodes: 2, Listen: "127.0.0.1:0"})
 				if err != nil {
@@ -75,11 +75,11 @@ func TestLeadersEpochsDoNotFallWhateverAKillLeaves(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				epoch := metadata.Topics[0].Partitions[0].LeaderEpoch
-				if epoch <= before {
-					t.Errorf("life %d has leader epoch %d, the one before had %d and wrote in it", life, epoch, before)
+				p := &metadata.Topics[0].Partitions[0]
+				if p.LeaderEpoch <= before || life > 0 && p.Leader != leader {
+					t.Errorf("life %d has leader %d of epoch %d, the one before had %d of epoch %d and wrote in it", life, p.Leader, p.LeaderEpoch, leader, before)
 				}
-				before = epoch
+				before, leader = p.LeaderEpoch, p.Leader
 				for range 3 {
 					if err = cl.ProduceSync(ctx, kgo.StringRecord("r")).FirstErr(); err != nil {
 						t.Fatal(err)
