@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -69,14 +70,20 @@ func TestWithoutItsEngineABrokerTellsClientsToTryAgain(t *testing.T) {
 	if now := topicsOf(r, "t").Topics; !reflect.DeepEqual(now, before) {
 		t.Errorf("topics = %+v, want them as they were: %+v", now, before)
 	}
-	for _, version := range []int16{2, 4} {
-		find := &kmsg.FindCoordinatorRequest{Version: version, CoordinatorKey: "g", CoordinatorKeys: []string{"g"}}
-		at := ask[*kmsg.FindCoordinatorResponse](r, find)
-		if version >= 4 {
-			at.NodeID, at.Port, at.ErrorCode = at.Coordinators[0].NodeID, at.Coordinators[0].Port, at.Coordinators[0].ErrorCode
+	for _, key := range []string{"e", "f", "g"} { // one for each node, of which the third has no broker before it
+		places := map[string]bool{}
+		for _, version := range []int16{2, 4} {
+			for _, asked := range []*broker.Broker{b, other} {
+				at := ask[*kmsg.FindCoordinatorResponse](dial(t, asked.Addr("PLAINTEXT")), &kmsg.FindCoordinatorRequest{Version: version, CoordinatorKey: key, CoordinatorKeys: []string{key}})
+				if version >= 4 {
+					at.NodeID, at.Port, at.ErrorCode = at.Coordinators[0].NodeID, at.Coordinators[0].Port, at.Coordinators[0].ErrorCode
+				}
+				places[fmt.Sprint(at.NodeID, at.Port, at.ErrorCode)] = true
+			}
 		}
-		if at.ErrorCode != 0 || at.NodeID != 1 || at.Port != int32(b.Addr("PLAINTEXT").Port()) {
-			t.Errorf("FindCoordinator v%d = %+v, want the broker that was asked", version, at)
+		none, first, second := fmt.Sprint(-1, -1, kerr.CoordinatorNotAvailable.Code), fmt.Sprint(1, b.Addr("PLAINTEXT").Port(), 0), fmt.Sprint(2, other.Addr("PLAINTEXT").Port(), 0)
+		if want := map[string]string{"e": none, "f": first, "g": second}[key]; len(places) != 1 || !places[want] {
+			t.Errorf("FindCoordinator of %s = %v, want %s whoever is asked", key, places, want)
 		}
 	}
 	group, member := "g", "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -130,6 +137,21 @@ func TestWithoutItsEngineABrokerTellsClientsToTryAgain(t *testing.T) {
 	ends(t, r, b, &kmsg.DescribeLogDirsRequest{Version: 4})
 	ends(t, dial(t, b.Addr("PLAINTEXT")), b,
 		&kmsg.ProduceRequest{Version: 9, Topics: []kmsg.ProduceRequestTopic{{Topic: "t", Partitions: []kmsg.ProduceRequestTopicPartition{{}}}}})
+}
+
+// Clients that try again a few times only have to outlive a restart of their engine.
+func TestAProduceIsHeldWhileItsEngineIsAway(t *testing.T) {
+	t.Parallel()
+	bootstrap, metadata, stop := engineAt(t, broker.EngineConfig{Listen: engineHost + ":0", Metadata: engineHost + ":0"})
+	b, _ := startStoppable(t, faceOf(t, 1, bootstrap, metadata, "broker.session.timeout.ms=600000"))
+	stop()
+	const timeout = 600 * time.Millisecond
+	req := &kmsg.ProduceRequest{Version: 9, Acks: 1, TimeoutMillis: int32(timeout.Milliseconds()), Topics: []kmsg.ProduceRequestTopic{{Topic: "t", Partitions: []kmsg.ProduceRequestTopicPartition{{}}}}}
+	began := time.Now()
+	code := ask[*kmsg.ProduceResponse](dial(t, b.Addr("PLAINTEXT")), req).Topics[0].Partitions[0].ErrorCode
+	if held := time.Since(began); code != kerr.RequestTimedOut.Code || held < timeout/2 {
+		t.Errorf("error %d after %v, want REQUEST_TIMED_OUT after half of %v", code, held, timeout)
+	}
 }
 
 // ends fails unless a request ends its connection, for the reason that the engine is gone.

@@ -18,8 +18,13 @@ import (
 // leaders and coordinators are is answered from what is known: each client knows what to do when it asks one that cannot serve it,
 // and not each when there is none.
 
-// mostIdle bounds how long a Fetch is held while there is nothing to fetch from: some clients ask again at once.
-const mostIdle = 500 * time.Millisecond
+const (
+	// mostIdle bounds how long a Fetch is held while there is nothing to fetch from: some clients ask again at once.
+	mostIdle = 500 * time.Millisecond
+	// mostHeld bounds how long a Produce is, whose client may try again a few times only, and heldMost the bytes of all that are.
+	mostHeld = 15 * time.Second
+	heldMost = 64 << 20
+)
 
 // away answers a request that did not reach the data plane, or whose answer did not come back. A request for which Kafka has no
 // error that clients try again after ends its connection, and so does one whose answer has begun.
@@ -35,7 +40,9 @@ func (q *call) away(req kmsg.Request, err error) {
 	case *kmsg.MetadataRequest:
 		q.recallMetadata(r)
 	case *kmsg.FindCoordinatorRequest:
-		q.answer(q.coordinateHere(r))
+		q.answer(q.recallCoordinators(r))
+	case *kmsg.ProduceRequest:
+		q.hold(time.Duration(r.TimeoutMillis)*time.Millisecond/2, func() { q.refuse(req, code, "") })
 	case *kmsg.FetchRequest:
 		q.later(r.MaxWaitMillis, func() { q.partsAway(req, code) })
 	case *kmsg.ShareFetchRequest:
@@ -106,23 +113,45 @@ func (q *call) recallMetadata(req *kmsg.MetadataRequest) {
 	q.completeMetadata(req, resp)
 }
 
-// coordinateHere names this broker as every coordinator.
-func (q *call) coordinateHere(req *kmsg.FindCoordinatorRequest) kmsg.Response {
+// recallCoordinators names the coordinators as far as they are known.
+func (q *call) recallCoordinators(req *kmsg.FindCoordinatorRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.FindCoordinatorResponse)
-	resp.NodeID = q.server.o.NodeID
+	if req.Version < coordinatorListFrom {
+		resp.NodeID = q.server.o.Engine.RecallCoordinator(req.CoordinatorType, req.CoordinatorKey)
+	}
 	for _, key := range req.CoordinatorKeys {
 		c := kmsg.NewFindCoordinatorResponseCoordinator()
-		c.Key, c.NodeID = key, q.server.o.NodeID
+		c.Key, c.NodeID = key, q.server.o.Engine.RecallCoordinator(req.CoordinatorType, key)
 		resp.Coordinators = append(resp.Coordinators, c)
 	}
 	q.placeCoordinators(resp)
 	return resp
 }
 
-// later runs next once a client has waited for what does not come.
+// hold runs next when an engine of ours is back, half of the time later at the latest that its client waits. Before Kafka it does at
+// once: there the next to be asked may be another.
+func (q *call) hold(most time.Duration, next func()) {
+	held, size := &q.server.held, int64(len(q.body))
+	if most <= 0 || q.server.o.Engine.Kafka() {
+		next()
+		return
+	}
+	if held.Add(size) > heldMost {
+		held.Add(-size)
+		next()
+		return
+	}
+	q.server.o.Engine.WhenBack(min(most, mostHeld), func() {
+		defer q.survive()
+		held.Add(-size)
+		next()
+	})
+}
+
+// later runs next once the engine is back, or a client has waited for what does not come.
 func (q *call) later(maxWaitMillis int32, next func()) {
 	wait := min(max(time.Duration(maxWaitMillis)*time.Millisecond, 0), mostIdle)
-	time.AfterFunc(wait, func() {
+	q.server.o.Engine.WhenBack(wait, func() {
 		defer q.survive()
 		next()
 	})

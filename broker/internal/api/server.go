@@ -104,6 +104,7 @@ type Server struct {
 	closedFor closers // for whom connections were closed on request
 
 	fetches atomic.Int64 // that the data plane is to answer
+	held    atomic.Int64 // bytes of requests that wait for it to come back
 	frames  wire.Buffers // of large answers
 
 	subscriptions subscriptions

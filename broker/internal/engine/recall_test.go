@@ -5,10 +5,13 @@ import (
 	"errors"
 	"net"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -24,6 +27,46 @@ func (h *halting) Write(b []byte) (int, error) {
 	}
 	n, _ := h.Conn.Write(b[:len(b)/2])
 	return n, net.ErrClosed
+}
+
+// gate dials, unless it is shut: then what was dialled is closed. It is about one address, or all.
+type gate struct {
+	only string
+
+	mu     sync.Mutex
+	closed bool
+	conns  []net.Conn
+}
+
+func (g *gate) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if g.only != "" && address != g.only {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, errors.New("the gate is shut")
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err == nil {
+		g.conns = append(g.conns, conn)
+	}
+	return conn, err
+}
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	for _, c := range g.conns {
+		_ = c.Close()
+	}
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = false
 }
 
 // Who sends a batch again has to know whether it may be there already.
@@ -101,5 +144,87 @@ func TestWhatIsKnownOfTopicsIsToldWhileTheirEngineIsAway(t *testing.T) {
 	recalled(named("t"))[0].Partitions[0].Leader = 77
 	if got := recalled(named("t"))[0].Partitions[0].Leader; got == 77 {
 		t.Error("an answer changed what is known")
+	}
+}
+
+// Where Kafka's node is away, clients that ask its face alone are told who leads now.
+func TestTheOtherNodesTellWhoLeadsWhileOursIsAway(t *testing.T) {
+	kafka, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.SeedTopics(4, "t"), kfake.SeedTopics(5, "__consumer_offsets"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kafka.Close()
+	way := &gate{only: kafka.ListenAddrs()[0]}
+	face := openFace(t, 0, Remote{Seeds: []string{way.only}, Dial: way.dial})
+	for partition := range int32(4) {
+		if err = kafka.MoveTopicPartition("t", partition, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	way.shut()
+	eventually(t, "all is led by the other node", func() bool {
+		if face.Available() == nil {
+			return false
+		}
+		req := kmsg.NewPtrMetadataRequest()
+		req.Version = 12
+		resp, unknown := face.Recall(req)
+		if unknown != nil {
+			t.Fatal(unknown)
+		}
+		led := 0
+		for i := range resp.Topics {
+			for _, p := range resp.Topics[i].Partitions {
+				if *resp.Topics[i].Topic == "t" && p.Leader == 1 {
+					led++
+				}
+			}
+		}
+		return led == 4
+	})
+	for partition := range int32(5) {
+		if err = kafka.MoveTopicPartition("__consumer_offsets", partition, map[bool]int32{true: 1}[partition == 3]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The hash of "d" is 100, that of "g" 103.
+	eventually(t, "coordinators are found by their partition", func() bool {
+		return face.RecallCoordinator(0, "d") == 0 && face.RecallCoordinator(0, "g") == 1
+	})
+}
+
+func TestKeysHaveJavasHash(t *testing.T) {
+	for key, want := range map[string]int32{"": 0, "g": 103, "hello": 99162322, "\U0001F600": 1772899, "polygenelubricants": -2147483648} {
+		if got := javaHash(key); got != want {
+			t.Errorf("javaHash(%q) = %d, want %d", key, got, want)
+		}
+	}
+}
+
+func TestWhoWaitsForTheEngineIsWokenOnce(t *testing.T) {
+	h := hostEngine(t, 1)
+	way := &gate{}
+	face := openFace(t, 1, Remote{Seeds: []string{h.Addr()}, Dial: way.dial})
+	woken := make(chan string, 10)
+	wait := func(who string, most time.Duration) { face.WhenBack(most, func() { woken <- who }) }
+	wait("at once", time.Hour)
+	if got := <-woken; got != "at once" {
+		t.Errorf("woken %s, want who came while the engine was there", got)
+	}
+	way.shut()
+	eventually(t, "the face knows", func() bool { return face.Available() != nil })
+	wait("patient", time.Hour)
+	wait("impatient", time.Millisecond)
+	if got := <-woken; got != "impatient" {
+		t.Errorf("woken %s, want the impatient one", got)
+	}
+	way.open()
+	if got := <-woken; got != "patient" || face.Available() != nil {
+		t.Errorf("woken %s, engine %v, want the patient one once the engine is back", got, face.Available())
+	}
+	select {
+	case who := <-woken:
+		t.Errorf("%s was woken twice", who)
+	case <-time.After(50 * time.Millisecond):
 	}
 }

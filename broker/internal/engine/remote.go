@@ -72,10 +72,27 @@ const (
 
 // reach is what is known of the far end while it is there. It is not changed.
 type reach struct {
-	address string // of our node
+	address string   // of our node
+	others  []string // those of the others
 	cluster string
 	nodes   []int32
 	kafka   bool
+}
+
+// members takes in which nodes there are, and tells the address of ours; "" where it is none of them.
+func (r *reach) members(metadata *kmsg.MetadataResponse, ours int32) (address string) {
+	r.nodes, r.others = nil, nil
+	for _, b := range metadata.Brokers {
+		r.nodes = append(r.nodes, b.NodeID)
+		at := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+		if b.NodeID == ours {
+			address = at
+		} else {
+			r.others = append(r.others, at)
+		}
+	}
+	slices.Sort(r.nodes)
+	return address
 }
 
 // remotePlane is a data plane somewhere else. One goroutine looks after it: it finds our node, follows versions, topics and
@@ -105,6 +122,7 @@ type remotePlane struct {
 
 	mu      sync.Mutex
 	links   map[*tcpLink]struct{}
+	waiters map[*waiter]struct{}
 	gone    sync.WaitGroup // one for each open link
 	down    bool
 	watcher *remoteConn // waits for the next look; nil while it does not
@@ -257,6 +275,7 @@ func (p *remotePlane) close() error {
 	p.down = true
 	p.mu.Unlock()
 	p.cancel()
+	p.wakeWaiters()
 	p.wake()
 	p.done.Wait()
 	p.hangUp(ErrClosed)
@@ -345,7 +364,7 @@ func (p *remotePlane) lost(err error) {
 func (p *remotePlane) find() (*remoteConn, error) {
 	addresses := p.o.Seeds
 	if last := p.last.Load(); last != nil {
-		addresses = append([]string{last.address}, addresses...)
+		addresses = slices.Concat([]string{last.address}, addresses, last.others)
 	}
 	var errs []error
 	for _, address := range addresses {
@@ -380,19 +399,16 @@ func (p *remotePlane) findAt(address string) (_ *remoteConn, err error) {
 		return nil, err
 	}
 	found := reach{cluster: deref(metadata.ClusterID)}
-	for _, b := range metadata.Brokers {
-		found.nodes = append(found.nodes, b.NodeID)
-		if b.NodeID == p.nodeID {
-			found.address = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
-		}
-	}
-	slices.Sort(found.nodes)
+	found.address = found.members(metadata, p.nodeID)
 	last := p.last.Load()
-	switch {
-	case found.address == "":
+	if last != nil {
+		if last.cluster != found.cluster {
+			return nil, fmt.Errorf("the cluster is %s, but was %s", found.cluster, last.cluster)
+		}
+		p.hear(metadata) // who leads now is told, though our own node may be away
+	}
+	if found.address == "" {
 		return nil, fmt.Errorf("the cluster has no node %d now, only %d: node.id has to be that of one of its nodes", p.nodeID, found.nodes)
-	case last != nil && last.cluster != found.cluster:
-		return nil, fmt.Errorf("the cluster is %s, but was %s", found.cluster, last.cluster)
 	}
 	if found.address != address {
 		_ = c.conn.Close()
@@ -422,6 +438,7 @@ func (p *remotePlane) reached(found *reach, offers *kmsg.ApiVersionsResponse, me
 	p.hear(metadata)
 	known := p.last.Swap(found) != nil
 	before := p.reach.Swap(found)
+	p.wakeWaiters()
 	switch {
 	case !known:
 		close(p.first)
@@ -467,19 +484,11 @@ func (p *remotePlane) hear(metadata *kmsg.MetadataResponse) {
 // moved follows which nodes there are. An error tells that ours is somewhere else now.
 func (p *remotePlane) moved(metadata *kmsg.MetadataResponse) error {
 	now := *p.reach.Load()
-	now.nodes = nil
-	address := ""
-	for _, b := range metadata.Brokers {
-		now.nodes = append(now.nodes, b.NodeID)
-		if b.NodeID == p.nodeID {
-			address = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
-		}
-	}
-	slices.Sort(now.nodes)
+	address := now.members(metadata, p.nodeID)
 	if address != "" && address != now.address {
 		return fmt.Errorf("node %d has moved to %s", p.nodeID, address)
 	}
-	if !slices.Equal(now.nodes, p.last.Load().nodes) {
+	if last := p.last.Load(); !slices.Equal(now.nodes, last.nodes) || !slices.Equal(now.others, last.others) {
 		p.last.Store(&now)
 	}
 	return nil
