@@ -18,17 +18,19 @@
 // By default it lives in a Kafka of its own inside the process, which no client can reach. Or several brokers share it in
 // a cluster that speaks Kafka's protocol ([Remote]). They make its topics if there are none, and of those that begin a log
 // at the same time one does it for all. A far end that is out of reach does not end the store: it goes on with its image,
-// says so ([Store.Status]), tries again, and lets Append wait for as long as its context allows. It ends when the log is
-// not the one that it was: made anew, or shorter than what has been applied.
+// says so ([Store.Status]), tries again, and lets Append wait for as long as its context allows. So is another cluster at
+// its address, as of an engine that was started without its data: the cluster's id is asked whenever the log is reached again, topics
+// are named by their ids where the far end knows them, and nothing is made there. The store ends when the log is not the one that it
+// was: made anew, or shorter than what has been applied.
 //
 // # Who is there
 //
 // [Store.Join] registers a broker. Its signs of life go to a topic of their own, and whoever reads them notes when by its
 // own clock, which thus never shows in the image. A broker without a sign for a session is fenced by a record: by the live
 // one with the lowest id, or half a session later by any other. Before that it has fenced itself, counting from when it
-// sent the last sign that was acknowledged. Cut off, it can read no signs and write no records, so that it fences nobody
-// else; and whoever has heard nothing for half a session counts everybody's silence anew. Once it has caught up with the
-// log a broker joins again. A level of metadata.version that a broker which is not fenced cannot work at is refused, and so
+// sent the last sign that was acknowledged, or last read the log if it cannot: a sign alone keeps nobody in, and lets nobody in
+// again. Cut off, it can read no signs and write no records, so that it fences nobody else; and whoever has heard nothing for
+// half a session counts everybody's silence anew. Once it has read the log again, up to an end that it had since, a broker joins again. A level of metadata.version that a broker which is not fenced cannot work at is refused, and so
 // is the registration of a broker that cannot work at the level there is ([LevelError]).
 //
 // # Snapshots

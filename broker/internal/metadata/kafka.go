@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type kafka struct {
 	client *kgo.Client
 
 	mu      sync.Mutex // guards what follows
+	cluster string     // whose id the first answer had; another's is not answered to
 	leaders map[string]leader
 }
 
@@ -39,8 +41,8 @@ const (
 
 func newKafka(overhead time.Duration, opts ...kgo.Opt) (*kafka, error) {
 	versions := kversion.Stable()
-	versions.SetMaxKeyVersion(kmsg.Produce.Int16(), 12) // later ones name topics by id
-	versions.SetMaxKeyVersion(kmsg.Fetch.Int16(), 12)
+	versions.SetMaxKeyVersion(kmsg.Produce.Int16(), 13) // these name topics by id, so that another cluster's is never meant
+	versions.SetMaxKeyVersion(kmsg.Fetch.Int16(), 13)
 	client, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.ClientID("brokerlab-metadata"),
 		kgo.DialTimeout(overhead),
@@ -60,31 +62,48 @@ func newKafka(overhead time.Duration, opts ...kgo.Opt) (*kafka, error) {
 
 // leader finds the leader of a topic. A topic that is not the one it was is a [final] error: what is in it has another
 // history.
-func (k *kafka) leader(ctx context.Context, topic string) (int32, error) {
+func (k *kafka) leader(ctx context.Context, topic string) (leader, error) {
 	k.mu.Lock()
 	known, ok := k.leaders[topic]
 	k.mu.Unlock()
 	if ok && known.node >= 0 {
-		return known.node, nil
+		return known, nil
 	}
 	t, err := k.describe(ctx, topic)
+	if ok && errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return leader{}, k.gone(topic, err)
+	}
 	if err != nil {
-		return 0, err
+		return leader{}, err
 	}
 	if len(t.Partitions) != 1 {
-		return 0, final{fmt.Errorf("topic %s has %d partitions, and the metadata needs 1", topic, len(t.Partitions))}
+		return leader{}, final{fmt.Errorf("topic %s has %d partitions, and the metadata needs 1", topic, len(t.Partitions))}
 	}
 	if ok && known.id != t.TopicID {
-		return 0, final{fmt.Errorf("topic %s was deleted and made anew while it was in use", topic)}
+		return leader{}, final{fmt.Errorf("topic %s was deleted and made anew while it was in use", topic)}
 	}
 	p := t.Partitions[0]
 	if p.ErrorCode != 0 || p.Leader < 0 {
-		return 0, fmt.Errorf("find leader of topic %s: %w", topic, errors.Join(kerr.ErrorForCode(p.ErrorCode), kerr.LeaderNotAvailable))
+		return leader{}, fmt.Errorf("find leader of topic %s: %w", topic, errors.Join(kerr.ErrorForCode(p.ErrorCode), kerr.LeaderNotAvailable))
 	}
+	found := leader{node: p.Leader, id: t.TopicID}
 	k.mu.Lock()
-	k.leaders[topic] = leader{node: p.Leader, id: t.TopicID}
+	k.leaders[topic] = found
 	k.mu.Unlock()
-	return p.Leader, nil
+	return found, nil
+}
+
+// follow makes k take for the log only what other does.
+func (k *kafka) follow(other *kafka) {
+	other.mu.Lock()
+	cluster, leaders := other.cluster, maps.Clone(other.leaders)
+	other.mu.Unlock()
+	k.mu.Lock()
+	k.cluster, k.leaders = cluster, leaders
+	k.mu.Unlock()
+	for topic := range leaders {
+		k.forget(topic)
+	}
 }
 
 // forget makes the next request look for the topic's leader again.
@@ -114,6 +133,9 @@ func (k *kafka) describe(ctx context.Context, topic string) (*kmsg.MetadataRespo
 	if err != nil {
 		return nil, fmt.Errorf("find topic %s: %w", topic, err)
 	}
+	if err := k.recognize(resp); err != nil {
+		return nil, err
+	}
 	if len(resp.Topics) != 1 {
 		return nil, fmt.Errorf("find topic %s: %d topics answered", topic, len(resp.Topics))
 	}
@@ -123,13 +145,43 @@ func (k *kafka) describe(ctx context.Context, topic string) (*kmsg.MetadataRespo
 	return &resp.Topics[0], nil
 }
 
-// toLeader sends a request to the leader of a topic. Whatever goes wrong, the next request asks who that is.
-func (k *kafka) toLeader(ctx context.Context, topic string, req kmsg.Request) (kmsg.Response, error) {
-	node, err := k.leader(ctx, topic)
-	if err != nil {
-		return nil, err
+// recognize refuses what another cluster says than the one that has answered first: the log is not there.
+func (k *kafka) recognize(resp *kmsg.MetadataResponse) error {
+	if resp.ClusterID == nil || *resp.ClusterID == "" {
+		return nil
 	}
-	resp, err := k.client.Broker(int(node)).Request(ctx, req)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.cluster == "" {
+		k.cluster = *resp.ClusterID
+	}
+	if *resp.ClusterID == k.cluster {
+		return nil
+	}
+	return &absentError{text: fmt.Sprintf("the metadata log is in cluster %s, and another cluster is at its address, %s: "+
+		"was that started with another data directory, or without one? Put the data back, or start the brokers anew", k.cluster, *resp.ClusterID)}
+}
+
+// gone is the error of a topic that was there and is not any more.
+func (k *kafka) gone(topic string, err error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return &absentError{text: fmt.Sprintf("topic %s of the metadata log is gone from cluster %s: was that started with an empty data directory, "+
+		"or the topic deleted? Put the data back, or start the brokers anew", topic, k.cluster), err: err}
+}
+
+// absentError is a far end that answers, and does not have the log: it is as good as out of reach.
+type absentError struct {
+	text string
+	err  error // what the far end said, if that is an error
+}
+
+func (e *absentError) Error() string { return e.text }
+func (e *absentError) Unwrap() error { return e.err }
+
+// toLeader sends a request to the leader of a topic, as the caller has just found it. Whatever goes wrong, the next request asks who that is.
+func (k *kafka) toLeader(ctx context.Context, topic string, to leader, req kmsg.Request) (kmsg.Response, error) {
+	resp, err := k.client.Broker(int(to.node)).Request(ctx, req)
 	if err != nil {
 		k.forget(topic)
 	}
@@ -139,14 +191,18 @@ func (k *kafka) toLeader(ctx context.Context, topic string, req kmsg.Request) (k
 // produce appends values to a topic in one batch and returns the first one's offset when they are durable. After most errors
 // they may be there.
 func (k *kafka) produce(ctx context.Context, topic string, values [][]byte, timeout time.Duration) (int64, error) {
+	to, err := k.leader(ctx, topic)
+	if err != nil {
+		return 0, fmt.Errorf("write topic %s: %w", topic, err)
+	}
 	req := kmsg.NewPtrProduceRequest()
 	req.Acks, req.TimeoutMillis = -1, int32(timeout.Milliseconds())
 	p := kmsg.NewProduceRequestTopicPartition()
 	p.Records = batch(values)
 	t := kmsg.NewProduceRequestTopic()
-	t.Topic, t.Partitions = topic, append(t.Partitions, p)
+	t.Topic, t.TopicID, t.Partitions = topic, to.id, append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	answer, err := k.toLeader(ctx, topic, req)
+	answer, err := k.toLeader(ctx, topic, to, req)
 	if err != nil {
 		return 0, fmt.Errorf("write topic %s: %w", topic, err)
 	}
@@ -203,20 +259,25 @@ func batch(values [][]byte) []byte {
 // fetch reads a topic from an offset on, and waits up to wait for something to be there. end is the offset after the last
 // record that all replicas have.
 func (k *kafka) fetch(ctx context.Context, topic string, from int64, wait time.Duration) (records []*kgo.Record, end int64, err error) {
+	to, err := k.leader(ctx, topic)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read topic %s: %w", topic, err)
+	}
 	req := kmsg.NewPtrFetchRequest()
 	req.ReplicaID, req.SessionEpoch = -1, -1
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(wait.Milliseconds()), 1, maxBatch
 	p := kmsg.NewFetchRequestTopicPartition()
 	p.FetchOffset, p.PartitionMaxBytes = from, maxBatch
 	t := kmsg.NewFetchRequestTopic()
-	t.Topic, t.Partitions = topic, append(t.Partitions, p)
+	t.Topic, t.TopicID, t.Partitions = topic, to.id, append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	answer, err := k.toLeader(ctx, topic, req)
+	answer, err := k.toLeader(ctx, topic, to, req)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read topic %s: %w", topic, err)
 	}
 	resp, ok := answer.(*kmsg.FetchResponse)
 	if ok && resp.ErrorCode != 0 {
+		k.forget(topic)
 		return nil, 0, fmt.Errorf("read topic %s: %w", topic, kerr.ErrorForCode(resp.ErrorCode))
 	}
 	if !ok || len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
@@ -239,6 +300,10 @@ const (
 
 // offset is the first offset of a topic (atStart), or the one after its last record (atEnd).
 func (k *kafka) offset(ctx context.Context, topic string, which int64) (int64, error) {
+	to, err := k.leader(ctx, topic)
+	if err != nil {
+		return 0, fmt.Errorf("find the ends of topic %s: %w", topic, err)
+	}
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1
 	p := kmsg.NewListOffsetsRequestTopicPartition()
@@ -246,14 +311,16 @@ func (k *kafka) offset(ctx context.Context, topic string, which int64) (int64, e
 	t := kmsg.NewListOffsetsRequestTopic()
 	t.Topic, t.Partitions = topic, append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	resp, err := req.RequestWith(ctx, k.client)
+	answer, err := k.toLeader(ctx, topic, to, req)
 	if err != nil {
 		return 0, fmt.Errorf("find the ends of topic %s: %w", topic, err)
 	}
-	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+	resp, ok := answer.(*kmsg.ListOffsetsResponse)
+	if !ok || len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
 		return 0, fmt.Errorf("find the ends of topic %s: no answer for its partition", topic)
 	}
 	if err := kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode); err != nil {
+		k.forget(topic)
 		return 0, fmt.Errorf("find the ends of topic %s: %w", topic, err)
 	}
 	return resp.Topics[0].Partitions[0].Offset, nil
@@ -261,6 +328,10 @@ func (k *kafka) offset(ctx context.Context, topic string, which int64) (int64, e
 
 // deleteBefore takes all records before an offset from a topic; they may be gone already.
 func (k *kafka) deleteBefore(ctx context.Context, topic string, offset int64) error {
+	to, err := k.leader(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("shorten topic %s: %w", topic, err)
+	}
 	req := kmsg.NewPtrDeleteRecordsRequest()
 	req.TimeoutMillis = int32(produceTimeout.Milliseconds())
 	p := kmsg.NewDeleteRecordsRequestTopicPartition()
@@ -268,15 +339,17 @@ func (k *kafka) deleteBefore(ctx context.Context, topic string, offset int64) er
 	t := kmsg.NewDeleteRecordsRequestTopic()
 	t.Topic, t.Partitions = topic, append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	resp, err := req.RequestWith(ctx, k.client)
+	answer, err := k.toLeader(ctx, topic, to, req)
 	if err != nil {
 		return fmt.Errorf("shorten topic %s: %w", topic, err)
 	}
-	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+	resp, ok := answer.(*kmsg.DeleteRecordsResponse)
+	if !ok || len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
 		return fmt.Errorf("shorten topic %s: no answer for its partition", topic)
 	}
 	err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
 	if err != nil && !errors.Is(err, kerr.OffsetOutOfRange) {
+		k.forget(topic)
 		return fmt.Errorf("shorten topic %s: %w", topic, err)
 	}
 	return nil

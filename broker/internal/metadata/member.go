@@ -24,7 +24,8 @@ type JoinOptions struct {
 //
 // A sign of life is a record in a topic of its own, and whoever reads it notes by its own clock when. A broker that is
 // cut off reads nothing and can write nothing, so it fences nobody but itself: it counts from when it sent the last sign of
-// life that was acknowledged, so that it is done before anybody else.
+// life that was acknowledged, so that it is done before anybody else. A sign alone does not do: who gives it has to read the
+// log, too, or it would go on by old rules for as long as the signs get through.
 type member struct {
 	store *Store
 	kafka *kafka // of its own: a heartbeat never waits for a large change
@@ -43,6 +44,7 @@ type member struct {
 	self   Broker      // as it wants to be registered
 	alive  *time.Timer // ends with the session
 	silent bool        // the session is over
+	cut    time.Time   // when it last was
 	quiet  bool        // that it is fenced is nobody's news: it has not joined yet, or is leaving
 
 	// Owned by whoever plays a round: Join, then run.
@@ -94,6 +96,7 @@ func (s *Store) Join(ctx context.Context, b Broker, o JoinOptions) error {
 		m.stop()
 		return errors.New("join cluster: this broker has joined already")
 	}
+	k.follow(s.log.kafka)
 	if err := m.join(ctx); err != nil {
 		s.member.Store(nil)
 		m.stop()
@@ -160,6 +163,9 @@ func (m *member) round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, m.Session/3) // the way may be another one next time
 	defer cancel()
 	sent := time.Now()
+	if err := m.reads(ctx); err != nil {
+		return err
+	}
 	me, registered := m.registration()
 	if err := m.beat(ctx, me, registered); err != nil {
 		return err
@@ -172,6 +178,9 @@ func (m *member) round(ctx context.Context) error {
 	m.mu.Unlock()
 	known := registered && me.says(self)
 	if known && !m.fenced.Load() {
+		if read := m.store.link.current(); read.Before(sent) {
+			sent = read
+		}
 		m.acknowledged(sent)
 		return nil
 	}
@@ -187,8 +196,22 @@ func (m *member) round(ctx context.Context) error {
 	return nil
 }
 
+// reads waits for the log to be read when that was too long ago: a broker that lives by its signs alone is to be fenced by the others, too.
+func (m *member) reads(ctx context.Context) error {
+	for {
+		silence := time.Since(m.store.link.current())
+		if silence < m.Session {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("no sign of life without the metadata log, which was not read for %v: %w", silence.Round(time.Second), ctx.Err())
+		}
+		pause(ctx, 10*time.Millisecond)
+	}
+}
+
 // beat gives a sign of life, if the broker is registered, and reads those of the others. Their topic holds nothing that would be
-// missed: when it is gone it is made anew.
+// missed: when it alone is gone, and the log is still there, it is made anew.
 func (m *member) beat(ctx context.Context, me Broker, registered bool) error {
 	var err error
 	if registered {
@@ -198,12 +221,19 @@ func (m *member) beat(ctx context.Context, me Broker, registered bool) error {
 	if err == nil {
 		err = m.listen(ctx)
 	}
-	if !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.As(err, new(final)) {
+	if !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.UnknownTopicID) && !errors.As(err, new(final)) {
+		return err
+	}
+	m.kafka.forget(m.store.log.topic)
+	if _, err := m.kafka.leader(ctx, m.store.log.topic); err != nil {
 		return err
 	}
 	m.kafka.renounce(m.topic)
 	m.position = -1
-	return errors.Join(err, m.store.log.makeTopic(ctx, m.store.slog, m.topic, heartbeatSettings()))
+	if failed := m.store.log.makeTopic(ctx, m.store.slog, m.topic, heartbeatSettings()); failed != nil {
+		return failed
+	}
+	return fmt.Errorf("topic %s is another one than before", m.topic)
 }
 
 func (m *member) register(ctx context.Context, self Broker) error {
@@ -314,26 +344,31 @@ func (m *member) fence(ctx context.Context, b Broker, silence time.Duration) err
 	return err
 }
 
-// catchUp waits until the image holds all that the log has now.
+// catchUp waits until the image holds all that the log has now, and the log was read since the broker was cut off from it.
 func (m *member) catchUp(ctx context.Context) error {
+	m.mu.Lock()
+	cut := m.cut
+	m.mu.Unlock()
+	m.kafka.forget(m.store.log.topic) // whoever is asked for the end has to be the log's own cluster
 	end, err := m.kafka.offset(ctx, m.store.log.topic, atEnd)
 	if err != nil {
 		return err
 	}
-	for m.store.Image().offset < end {
+	for m.store.Image().offset < end || m.store.link.lastRead().Before(cut) {
 		if ctx.Err() != nil {
-			return fmt.Errorf("metadata log has entries up to %d and %d are applied: %w", end, m.store.Image().offset, ctx.Err())
+			return fmt.Errorf("metadata log has entries up to %d and %d are applied, last read %v ago: %w",
+				end, m.store.Image().offset, time.Since(m.store.link.lastRead()).Round(time.Millisecond), ctx.Err())
 		}
 		pause(ctx, 10*time.Millisecond)
 	}
 	return nil
 }
 
-// acknowledged begins a new session at the time when a sign of life was sent.
+// acknowledged begins a new session at the time when a sign of life was sent. Where one was over, the log has to have been read since, too.
 func (m *member) acknowledged(sent time.Time) {
 	m.mu.Lock()
 	rest := m.Session - time.Since(sent)
-	if rest <= 0 {
+	if rest <= 0 || m.silent && m.store.link.lastRead().Before(m.cut) {
 		m.mu.Unlock()
 		return
 	}
@@ -346,7 +381,7 @@ func (m *member) acknowledged(sent time.Time) {
 // expired is called when a session is over.
 func (m *member) expired() {
 	m.mu.Lock()
-	m.silent = true
+	m.silent, m.cut = true, time.Now()
 	m.mu.Unlock()
 	m.judge()
 }

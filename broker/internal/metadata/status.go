@@ -1,7 +1,10 @@
 package metadata
 
 import (
+	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -53,12 +56,15 @@ func (w way) String() string {
 
 // link is what a store knows of its ways to the log. Safe for concurrent use.
 type link struct {
-	log *slog.Logger
+	log     *slog.Logger
+	servers []string
 
-	mu    sync.Mutex // guards what follows
-	since time.Time
-	end   int64
-	why   [ways]error // what went wrong last time
+	mu     sync.Mutex // guards what follows
+	since  time.Time
+	read   time.Time // when the log was last read
+	end    int64
+	why    [ways]error  // what went wrong last time
+	absent [ways]string // what was said of a log that is not where it was, until the way works again
 }
 
 // heard notes an answer of the log.
@@ -66,6 +72,10 @@ func (l *link) heard(w way) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.since = time.Now()
+	if w == reading {
+		l.read = l.since
+	}
+	l.absent[w] = ""
 	if l.why[w] != nil {
 		l.why[w] = nil
 		l.log.Info("metadata log is reached again", slog.String("to", w.String()))
@@ -84,8 +94,31 @@ func (l *link) reaches(end int64) {
 func (l *link) missed(w way, why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.why[w] == nil {
+	if absent := new(absentError); errors.As(why, &absent) {
+		if !slices.Contains(l.absent[:], absent.text) { // told of another way
+			l.log.Error("metadata log is not where it was: going on with what is known",
+				slog.String("servers", strings.Join(l.servers, ",")), slog.String("error", absent.text))
+		}
+		l.absent[w] = absent.text
+	} else if l.why[w] == nil {
 		l.log.Warn("metadata log cannot be reached: going on with what is known", slog.String("to", w.String()), slog.Any("error", why))
 	}
 	l.why[w] = why
+}
+
+// current is until when the image is known to be that of the log: now, unless the log was not read last time.
+func (l *link) current() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.why[reading] == nil {
+		return time.Now()
+	}
+	return l.read
+}
+
+// lastRead is when the log was last read.
+func (l *link) lastRead() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.read
 }

@@ -156,6 +156,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		waiting:   map[uint64]*change{},
 		failed:    make(chan struct{}),
 	}
+	if o.Remote != nil {
+		s.link.servers = o.Remote.Servers
+	}
 	s.done, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.close = sync.OnceValue(func() error {
 		s.end(ErrClosed)
