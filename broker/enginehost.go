@@ -87,6 +87,7 @@ func ServeEngine(ctx context.Context, cfg EngineConfig) (err error) {
 		})
 	}
 	if err == nil {
+		cfg.Log.Info("started", slog.String("cluster_id", cluster), slog.Int("nodes", cfg.Nodes), slog.String("engine", bootstrap), slog.String("metadata", metadata))
 		if cfg.Ready != nil {
 			cfg.Ready(bootstrap, metadata)
 		}
@@ -98,6 +99,7 @@ func ServeEngine(ctx context.Context, cfg EngineConfig) (err error) {
 	for _, h := range hosts {
 		err = errors.Join(err, h.Close())
 	}
+	cfg.Log.Info("stopped", slog.String("cluster_id", cluster))
 	return err
 }
 

@@ -18,8 +18,15 @@ func styleHelp(c *cobra.Command) {
 		c.SuggestionsMinimumDistance = 2
 		c.Args = unknownCommand
 		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+			if unknown := unknownCommand(c, c.Flags().Args()); unknown != nil {
+				err = unknown // its flags are unknown, too
+			}
+			return misused(c, err)
+		})
+	} else {
+		c.SetFlagErrorFunc(misused)
 	}
-	c.SetFlagErrorFunc(misused)
 	args := c.Args
 	c.Args = func(c *cobra.Command, given []string) error {
 		var err error

@@ -40,6 +40,8 @@ func TestAWrongCommandLineExitsWithTwoAndSaysWhereTheRightOneIs(t *testing.T) {
 	}{
 		{[]string{"nosuch"}, "there is no command brokerlab nosuch (see brokerlab --help)"},
 		{[]string{"kernel", "shw"}, "did you mean show? (see brokerlab kernel --help)"},
+		{[]string{"cluster", "shwo", "--bootstrap-server", "x:1"}, "did you mean show? (see brokerlab cluster --help)"},
+		{[]string{"cluster", "--nosuch"}, "unknown flag: --nosuch (see brokerlab cluster --help)"},
 		{[]string{"lab", "validate"}, "(see brokerlab lab validate --help)"},
 		{[]string{"broker", "--nosuch"}, "unknown flag: --nosuch (see brokerlab broker --help)"},
 		{[]string{"kernel", "show", "--port", "9092", "--listener", "SSL"}, "--listener needs --bootstrap-server"},
