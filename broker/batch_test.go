@@ -7,14 +7,17 @@ import (
 )
 
 // batch is a record batch of one record.
-func batch(value string) []byte {
+func batch(value string) []byte { return numbered(value, -1, -1, -1) }
+
+// numbered is one of an idempotent producer.
+func numbered(value string, producer int64, epoch int16, sequence int32) []byte {
 	record := kmsg.NewRecord()
 	record.Value = []byte(value)
 	body := record.AppendTo(nil)
 	record.Length = int32(len(body) - 1)
 	body = record.AppendTo(nil)
 	b := kmsg.NewRecordBatch()
-	b.PartitionLeaderEpoch, b.Magic, b.ProducerID, b.ProducerEpoch, b.FirstSequence = -1, 2, -1, -1, -1
+	b.PartitionLeaderEpoch, b.Magic, b.ProducerID, b.ProducerEpoch, b.FirstSequence = -1, 2, producer, epoch, sequence
 	b.NumRecords, b.Records = 1, body
 	b.Length = int32(len(b.AppendTo(nil)) - 12)
 	whole := b.AppendTo(nil)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func TestWithoutItsEngineAClusterTellsOfItsBrokers(t *testing.T) {
 	}
 }
 
-// What clients ask of an engine that is gone they are told to ask again: one connection is used all the time, and stays open.
+// What clients ask of an engine that is gone they are told to ask again: one connection is used all the time, and stays open but for a Produce.
 func TestWithoutItsEngineABrokerTellsClientsToTryAgain(t *testing.T) {
 	t.Parallel()
 	bootstrap, metadata, stop := engineAt(t, broker.EngineConfig{Listen: engineHost + ":0", Metadata: engineHost + ":0"})
@@ -129,7 +130,15 @@ func TestWithoutItsEngineABrokerTellsClientsToTryAgain(t *testing.T) {
 		{kerr.NotController, &kmsg.CreatePartitionsRequest{Version: 3, TimeoutMillis: 1000, Topics: []kmsg.CreatePartitionsRequestTopic{{Topic: "t", Count: 9}}}},
 		{kerr.LeaderNotAvailable, metadataOf("not made")},
 	} {
+		_, produces := c.req.(*kmsg.ProduceRequest)
+		if produces {
+			r = dial(t, b.Addr("PLAINTEXT"))
+		}
 		resp := ask[kmsg.Response](r, c.req)
+		if produces {
+			r.closed("Produce, once it is answered") // what was sent behind it must not be written without it
+			r = dial(t, b.Addr("PLAINTEXT"))
+		}
 		if got := codesOf(reflect.ValueOf(resp).Elem()); !slices.Equal(got, []int16{c.want.Code}) {
 			t.Errorf("%s v%d = %+v, want %s alone", kmsg.NameForKey(c.req.Key()), c.req.GetVersion(), resp, c.want.Message)
 		}
@@ -151,6 +160,51 @@ func TestAProduceIsHeldWhileItsEngineIsAway(t *testing.T) {
 	code := ask[*kmsg.ProduceResponse](dial(t, b.Addr("PLAINTEXT")), req).Topics[0].Partitions[0].ErrorCode
 	if held := time.Since(began); code != kerr.RequestTimedOut.Code || held < timeout/2 {
 		t.Errorf("error %d after %v, want REQUEST_TIMED_OUT after half of %v", code, held, timeout)
+	}
+}
+
+// What a connection sends while its engine is away is written in order when that is back, and the client is told of no error.
+func TestWhatIsProducedWhileAnEngineRestartsIsWrittenThen(t *testing.T) {
+	t.Parallel()
+	const nodes, n = 3, 5
+	port := freePorts(t, 1+nodes)
+	cfg := broker.EngineConfig{Listen: otherHost + ":" + strconv.Itoa(port), Dir: t.TempDir()}
+	bootstrap, _, stop := engineAt(t, cfg)
+	b, _ := startStoppable(t, faceOf(t, 1, bootstrap, bootstrap, "broker.session.timeout.ms=600000"))
+	if _, err := kadm.NewClient(client(t, b.Addr("PLAINTEXT"))).CreateTopic(limit(t), nodes, 1, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	r := dial(t, b.Addr("PLAINTEXT"))
+	led := slices.IndexFunc(topicsOf(r, "t").Topics[0].Partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return p.Leader == 1 })
+	partition := topicsOf(r, "t").Topics[0].Partitions[led].Partition
+	send := func(sequence int32) {
+		r.request(&kmsg.ProduceRequest{Version: 8, Acks: -1, TimeoutMillis: 60_000, Topics: []kmsg.ProduceRequestTopic{{Topic: "t", Partitions: []kmsg.ProduceRequestTopicPartition{
+			{Partition: partition, Records: numbered("v", 77, 0, sequence)},
+		}}}})
+	}
+	written := func(sequence int32) {
+		t.Helper()
+		body, err := r.answer(false)
+		resp := kmsg.ProduceResponse{Version: 8}
+		if err == nil {
+			err = resp.ReadFrom(body)
+		}
+		if err != nil {
+			t.Fatalf("the answer to batch %d: %v", sequence, err)
+		}
+		if p := resp.Topics[0].Partitions[0]; p.ErrorCode != 0 || p.BaseOffset != int64(sequence) {
+			t.Errorf("batch %d: error %d at offset %d, want it at %d", sequence, p.ErrorCode, p.BaseOffset, sequence)
+		}
+	}
+	send(0)
+	written(0)
+	stop()
+	for sequence := range int32(n) {
+		send(1 + sequence) // without waiting for the answers
+	}
+	engineAt(t, cfg)
+	for sequence := range int32(n) {
+		written(1 + sequence)
 	}
 }
 
@@ -186,10 +240,9 @@ func TestAProduceWithoutAnAnswerMayHaveBeenWritten(t *testing.T) {
 	t.Cleanup(gone)
 	_, metadata, _ := engineAt(t, broker.EngineConfig{Listen: engineHost + ":0", Metadata: engineHost + ":0"})
 	b, _ := startStoppable(t, faceOf(t, 0, kafka.ListenAddrs()[0], metadata))
-	r := dial(t, b.Addr("PLAINTEXT"))
 	produced := func() int16 {
 		req := &kmsg.ProduceRequest{Version: 9, Acks: -1, Topics: []kmsg.ProduceRequestTopic{{Topic: "t", Partitions: []kmsg.ProduceRequestTopicPartition{{Records: batch("v")}}}}}
-		return ask[*kmsg.ProduceResponse](r, req).Topics[0].Partitions[0].ErrorCode
+		return ask[*kmsg.ProduceResponse](dial(t, b.Addr("PLAINTEXT")), req).Topics[0].Partitions[0].ErrorCode
 	}
 	if code := produced(); code != 0 {
 		t.Fatalf("Produce = error %d, want 0", code)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/binary"
 	"errors"
 	"log/slog"
 	"time"
@@ -21,15 +22,18 @@ import (
 const (
 	// mostIdle bounds how long a Fetch is held while there is nothing to fetch from: some clients ask again at once.
 	mostIdle = 500 * time.Millisecond
-	// mostHeld bounds how long a Produce is, whose client may try again a few times only, and heldMost the bytes of all that are.
+	// mostHeld bounds how long a Produce waits for an engine to come back, and heldMost the bytes of all that do.
 	mostHeld = 15 * time.Second
 	heldMost = 64 << 20
+	// tryAfter is the least time between two attempts: that an engine is gone is noticed a moment later than its links are.
+	tryAfter = 50 * time.Millisecond
 )
 
 // away answers a request that did not reach the data plane, or whose answer did not come back. A request for which Kafka has no
 // error that clients try again after ends its connection, and so does one whose answer has begun.
 func (q *call) away(req kmsg.Request, err error) {
-	code := q.awayCode(req, errors.Is(err, engine.ErrUnanswered))
+	sent := errors.Is(err, engine.ErrUnanswered)
+	code := q.awayCode(req, sent)
 	if code == nil || q.relayed != nil {
 		q.drop(network.ReasonEngineUnavailable, err)
 		return
@@ -42,7 +46,7 @@ func (q *call) away(req kmsg.Request, err error) {
 	case *kmsg.FindCoordinatorRequest:
 		q.answer(q.recallCoordinators(r))
 	case *kmsg.ProduceRequest:
-		q.hold(time.Duration(r.TimeoutMillis)*time.Millisecond/2, func() { q.refuse(req, code, "") })
+		q.hold(r, sent, code)
 	case *kmsg.FetchRequest:
 		q.later(r.MaxWaitMillis, func() { q.partsAway(req, code) })
 	case *kmsg.ShareFetchRequest:
@@ -128,24 +132,57 @@ func (q *call) recallCoordinators(req *kmsg.FindCoordinatorRequest) kmsg.Respons
 	return resp
 }
 
-// hold runs next when an engine of ours is back, half of the time later at the latest that its client waits. Before Kafka it does at
-// once: there the next to be asked may be another.
-func (q *call) hold(most time.Duration, next func()) {
-	held, size := &q.server.held, int64(len(q.body))
-	if most <= 0 || q.server.o.Engine.Kafka() {
-		next()
+// hold makes a Produce again when an engine of ours is back, for half of the time at most that its client waits: so who tries again a
+// few times only outlives a restart, and the order of what a connection sends is kept. A batch that may be written is sent again where
+// it is known then, by its producer and sequence. Before Kafka nobody waits: there the next to be asked may be another.
+func (q *call) hold(req *kmsg.ProduceRequest, sent bool, code *kerr.Error) {
+	left := time.Until(q.received.Add(min(time.Duration(req.TimeoutMillis)*time.Millisecond/2, mostHeld)))
+	again, held, size := q.again, &q.server.held, int64(len(q.body))
+	if again == nil || left <= tryAfter || q.server.o.Engine.Kafka() || sent && !idempotent(req) {
+		q.giveUp(req, code)
 		return
 	}
 	if held.Add(size) > heldMost {
 		held.Add(-size)
-		next()
+		q.giveUp(req, code)
 		return
 	}
-	q.server.o.Engine.WhenBack(min(most, mostHeld), func() {
-		defer q.survive()
-		held.Add(-size)
-		next()
+	time.AfterFunc(tryAfter, func() {
+		q.server.o.Engine.WhenBack(left-tryAfter, func() {
+			defer q.survive()
+			held.Add(-size)
+			if q.server.o.Engine.Available() != nil {
+				q.giveUp(req, code)
+				return
+			}
+			q.again = nil
+			again()
+		})
 	})
+}
+
+// giveUp answers a Produce, and ends its connection: what its client has sent behind it would be written without it, and refused for
+// the gap.
+func (q *call) giveUp(req *kmsg.ProduceRequest, code *kerr.Error) {
+	if !q.closing {
+		q.closing, q.closeAfter = true, network.ReasonEngineUnavailable
+		q.session.closing.Store(true)
+	}
+	q.refuse(req, code, "")
+}
+
+// idempotent tells whether each batch of a request is known when it is sent again.
+func idempotent(req *kmsg.ProduceRequest) bool {
+	const producerAt, producerEnd = 43, 51
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			b := req.Topics[i].Partitions[j].Records
+			if len(b) < producerEnd || int64(binary.BigEndian.Uint64(b[producerAt:])) < 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // later runs next once the engine is back, or a client has waited for what does not come.

@@ -47,6 +47,7 @@ type call struct {
 
 	ctx context.Context //nolint:containedctx // ends what its handler waits for: that of the server, or sooner, see [waiting]
 
+	again    func() // makes the request once more; set when the data plane could not be reached
 	answered func() // what is to be done when the data plane has answered, or will not; nil is nothing
 
 	who     string          // the sender's principal, once it was needed

@@ -154,6 +154,7 @@ func (q *call) ask(req kmsg.Request, then func(kmsg.Response)) {
 		answered()
 		switch {
 		case err != nil:
+			q.again = func() { q.ask(req, then) }
 			q.fail(req, err)
 		case q.relayed != nil:
 			q.endRelay(resp)

@@ -39,6 +39,7 @@ func (q *call) acquaint(req kmsg.Request, next func()) {
 	client.Do(ask, func(_ kmsg.Response, err error) { // the data plane's door has learnt from the answer
 		defer q.survive()
 		if errors.Is(err, engine.ErrUnavailable) || errors.Is(err, engine.ErrClosed) {
+			q.again = func() { q.acquaint(req, next) }
 			q.fail(req, err)
 			return
 		}

@@ -52,6 +52,8 @@ type Host struct {
 	alone     bool    // it holds a metadata log
 	offers    kmsg.ApiVersionsResponse
 
+	making sync.RWMutex // held while partitions are made and given to nodes: nobody is told of the leaders before
+
 	mu     sync.Mutex
 	conns  map[net.Conn]struct{}
 	closed bool
@@ -329,6 +331,14 @@ func (h *Host) answer(client *Client, frame, out []byte, gone <-chan struct{}) (
 		err  error
 	}
 	got := make(chan outcome, 1)
+	switch req.(type) {
+	case *kmsg.CreateTopicsRequest, *kmsg.CreatePartitionsRequest:
+		h.making.Lock()
+		defer h.making.Unlock()
+	case *kmsg.MetadataRequest, *kmsg.DescribeTopicPartitionsRequest:
+		h.making.RLock()
+		defer h.making.RUnlock()
+	}
 	client.Do(req, func(resp kmsg.Response, err error) { got <- outcome{resp, err} })
 	select {
 	case o := <-got:
