@@ -54,8 +54,9 @@ func (p *remotePlane) recall(req *kmsg.MetadataRequest) *kmsg.MetadataResponse {
 		}
 		return resp
 	}
-	for i := range req.Topics {
-		asked := &req.Topics[i]
+	once := distinct(req.Topics, func(t *kmsg.MetadataRequestTopic) wanted { return wanted{deref(t.Topic), t.TopicID} })
+	for i := range once {
+		asked := &once[i]
 		at, known := seen.ids[asked.TopicID]
 		if asked.Topic != nil {
 			at, known = seen.names[*asked.Topic]
@@ -69,6 +70,12 @@ func (p *remotePlane) recall(req *kmsg.MetadataRequest) *kmsg.MetadataResponse {
 		resp.Topics = append(resp.Topics, t)
 	}
 	return resp
+}
+
+// wanted is what a Metadata asks for.
+type wanted struct {
+	name string
+	id   [16]byte
 }
 
 // copied is a topic whose answer may be changed.

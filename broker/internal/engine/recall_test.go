@@ -140,6 +140,13 @@ func TestWhatIsKnownOfTopicsIsToldWhileTheirEngineIsAway(t *testing.T) {
 			t.Errorf("%s: %+v, want error %d", what, got, c.code)
 		}
 	}
+	// Else a request of some kilobytes would have an answer of gigabytes.
+	if got := recalled(named("t"), named("t"), named("u"), named("t"), named("u")); len(got) != 2 {
+		t.Errorf("two names that are asked for five times have %d answers, want one each", len(got))
+	}
+	if got := recalled(byID(id), byID([16]byte{1}), byID(id)); len(got) != 2 {
+		t.Errorf("two ids that are asked for three times have %d answers, want one each", len(got))
+	}
 	// What is told is a copy.
 	recalled(named("t"))[0].Partitions[0].Leader = 77
 	if got := recalled(named("t"))[0].Partitions[0].Leader; got == 77 {
