@@ -313,6 +313,28 @@ func TestAnOpenShareSessionKeepsItsLink(t *testing.T) {
 	eventually(t, "the link is given back after the session", func() bool { return held() == nil })
 }
 
+// Java's share consumer rejects a whole answer for null, and loses what it had.
+func TestAPartitionOfAShareFetchHasNoNullRecords(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, Options{NodeID: 1})
+	createTopic(t, e, "shared", 1)
+	c := e.Client(netip.AddrPort{}, "c")
+	defer c.Close()
+	beat := kmsg.NewPtrShareGroupHeartbeatRequest()
+	beat.Version = 1
+	beat.GroupID, beat.MemberID, beat.SubscribedTopicNames = "s", "AAAAAAAAAAAAAAAAAAAAAQ", []string{"shared"}
+	if r := do(t, c, beat).(*kmsg.ShareGroupHeartbeatResponse); r.ErrorCode != 0 {
+		t.Fatalf("heartbeat = error %d", r.ErrorCode)
+	}
+	req := kmsg.NewPtrShareFetchRequest()
+	req.Version, req.GroupID, req.MemberID, req.MaxBytes, req.MaxRecords = 1, &beat.GroupID, &beat.MemberID, 1<<20, 100
+	req.Topics = []kmsg.ShareFetchRequestTopic{{TopicID: [16]byte{1}, Partitions: []kmsg.ShareFetchRequestTopicPartition{{}}}}
+	resp := do(t, c, req).(*kmsg.ShareFetchResponse)
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 || resp.Topics[0].Partitions[0].Records == nil {
+		t.Errorf("ShareFetch of a topic that is not there = %+v, want one partition with no records", resp)
+	}
+}
+
 func TestClientHostsAreSpelledAsJavaDoes(t *testing.T) {
 	t.Parallel()
 	for addr, want := range map[string]string{

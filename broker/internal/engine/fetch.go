@@ -45,7 +45,8 @@ func admitFetch(_ *Engine, req *kmsg.FetchRequest) (passage, error) {
 	}}, nil
 }
 
-// admitShareFetch bounds what one share fetch waits for and takes.
+// admitShareFetch bounds what one share fetch waits for and takes. Partitions without records have none in the answer, rather than null,
+// which Java rejects.
 func admitShareFetch(_ *Engine, req *kmsg.ShareFetchRequest) (passage, error) {
 	out := *req
 	out.MaxWaitMillis = min(max(out.MaxWaitMillis, 0), maxWait)
@@ -62,7 +63,17 @@ func admitShareFetch(_ *Engine, req *kmsg.ShareFetchRequest) (passage, error) {
 	if span.tooMany() {
 		return passage{}, refuse(req, kerr.InvalidRequest, "too many offsets are acknowledged")
 	}
-	return passage{req: &out}, nil
+	return passage{req: &out, correct: func(resp kmsg.Response) (kmsg.Response, error) {
+		r, _ := resp.(*kmsg.ShareFetchResponse)
+		for i := range r.Topics {
+			for j := range r.Topics[i].Partitions {
+				if p := &r.Topics[i].Partitions[j]; p.Records == nil {
+					p.Records = []byte{}
+				}
+			}
+		}
+		return r, nil
+	}}, nil
 }
 
 // admitShareAcknowledge bounds what one request acknowledges.
