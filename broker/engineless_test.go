@@ -50,7 +50,7 @@ func TestWithoutItsEngineAClusterTellsOfItsBrokers(t *testing.T) {
 	}
 }
 
-// What clients ask of an engine that is gone they are told to ask again: one connection is used all the time, and stays open but for a Produce.
+// What clients ask of an engine that is gone they are told to ask again: one connection is used all the time, and stays open.
 func TestWithoutItsEngineABrokerTellsClientsToTryAgain(t *testing.T) {
 	t.Parallel()
 	bootstrap, metadata, stop := engineAt(t, broker.EngineConfig{Listen: engineHost + ":0", Metadata: engineHost + ":0"})
@@ -130,15 +130,7 @@ func TestWithoutItsEngineABrokerTellsClientsToTryAgain(t *testing.T) {
 		{kerr.NotController, &kmsg.CreatePartitionsRequest{Version: 3, TimeoutMillis: 1000, Topics: []kmsg.CreatePartitionsRequestTopic{{Topic: "t", Count: 9}}}},
 		{kerr.LeaderNotAvailable, metadataOf("not made")},
 	} {
-		_, produces := c.req.(*kmsg.ProduceRequest)
-		if produces {
-			r = dial(t, b.Addr("PLAINTEXT"))
-		}
 		resp := ask[kmsg.Response](r, c.req)
-		if produces {
-			r.closed("Produce, once it is answered") // what was sent behind it must not be written without it
-			r = dial(t, b.Addr("PLAINTEXT"))
-		}
 		if got := codesOf(reflect.ValueOf(resp).Elem()); !slices.Equal(got, []int16{c.want.Code}) {
 			t.Errorf("%s v%d = %+v, want %s alone", kmsg.NameForKey(c.req.Key()), c.req.GetVersion(), resp, c.want.Message)
 		}
@@ -160,6 +152,18 @@ func TestAProduceIsHeldWhileItsEngineIsAway(t *testing.T) {
 	code := ask[*kmsg.ProduceResponse](dial(t, b.Addr("PLAINTEXT")), req).Topics[0].Partitions[0].ErrorCode
 	if held := time.Since(began); code != kerr.RequestTimedOut.Code || held < timeout/2 {
 		t.Errorf("error %d after %v, want REQUEST_TIMED_OUT after half of %v", code, held, timeout)
+	}
+	// What takes more memory than it has bytes is not held, however long its client would wait.
+	many := &kmsg.ProduceRequest{Version: 9, Acks: 1, TimeoutMillis: 600_000, Topics: make([]kmsg.ProduceRequestTopic, 1001)}
+	for i := range many.Topics {
+		many.Topics[i] = req.Topics[0]
+	}
+	r := dial(t, b.Addr("PLAINTEXT"))
+	if err := r.conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil { // it would be held for 15
+		t.Fatal(err)
+	}
+	if code := ask[*kmsg.ProduceResponse](r, many).Topics[0].Partitions[0].ErrorCode; code != kerr.RequestTimedOut.Code {
+		t.Errorf("a request of many parts = error %d, want REQUEST_TIMED_OUT", code)
 	}
 }
 
@@ -206,6 +210,52 @@ func TestWhatIsProducedWhileAnEngineRestartsIsWrittenThen(t *testing.T) {
 	for sequence := range int32(n) {
 		written(1 + sequence)
 	}
+}
+
+// What was under way behind a batch that was given up is given up, too, until that comes again: it would be refused for the gap.
+func TestNothingIsWrittenBeforeWhatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	kafka, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kafka.Close)
+	_, metadata, _ := engineAt(t, broker.EngineConfig{Listen: engineHost + ":0", Metadata: engineHost + ":0"})
+	b, _ := startStoppable(t, faceOf(t, 0, kafka.ListenAddrs()[0], metadata))
+	r := dial(t, b.Addr("PLAINTEXT"))
+	produce := func(epoch int16, sequence int32) (code int16) {
+		req := &kmsg.ProduceRequest{Version: 9, Acks: -1, Topics: []kmsg.ProduceRequestTopic{{Topic: "t", Partitions: []kmsg.ProduceRequestTopicPartition{{Records: numbered("v", 77, epoch, sequence)}}}}}
+		return ask[*kmsg.ProduceResponse](r, req).Topics[0].Partitions[0].ErrorCode
+	}
+	if code := produce(0, 0); code != 0 {
+		t.Fatalf("Produce = error %d, want 0", code)
+	}
+	lost := func() {
+		kafka.ControlKey(kmsg.Produce.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
+			return nil, errors.New("no answer: the connection ends"), true
+		})
+	}
+	lost()
+	for _, c := range []struct {
+		sequence int32
+		want     int16
+	}{{1, kerr.RequestTimedOut.Code}, {2, kerr.RequestTimedOut.Code}, {3, kerr.RequestTimedOut.Code}, {1, 0}, {2, 0}, {3, 0}} {
+		if code := produce(0, c.sequence); code != c.want {
+			t.Errorf("batch %d = error %d, want %d", c.sequence, code, c.want)
+		}
+	}
+	lost()
+	if code := produce(0, 4); code != kerr.RequestTimedOut.Code {
+		t.Errorf("Produce without an answer = error %d, want REQUEST_TIMED_OUT", code)
+	}
+	if code := produce(1, 0); code != 0 {
+		t.Errorf("the first batch of another epoch = error %d, want 0", code)
+	}
+	lost()
+	if code := produce(1, 1); code != kerr.RequestTimedOut.Code {
+		t.Errorf("Produce without an answer = error %d, want REQUEST_TIMED_OUT", code)
+	}
+	until(t, "the gap is the data plane's to judge", func() bool { return produce(1, 2) == kerr.OutOfOrderSequenceNumber.Code })
 }
 
 // ends fails unless a request ends its connection, for the reason that the engine is gone.

@@ -22,7 +22,7 @@ func produce() through[*kmsg.ProduceRequest, *kmsg.ProduceResponse] {
 				q.answer(emptyResponse(req))
 				return false
 			}
-			return q.permit(req, right{acl.Write, acl.Topic, "Topics"})
+			return q.permit(req, right{acl.Write, acl.Topic, "Topics"}) && (q.silent || !q.behindGap(req))
 		},
 		after: func(q *call, req *kmsg.ProduceRequest, resp *kmsg.ProduceResponse) {
 			leaders := q.hints(req.Version >= 10)

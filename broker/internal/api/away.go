@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/binary"
 	"errors"
 	"log/slog"
 	"time"
@@ -22,9 +21,11 @@ import (
 const (
 	// mostIdle bounds how long a Fetch is held while there is nothing to fetch from: some clients ask again at once.
 	mostIdle = 500 * time.Millisecond
-	// mostHeld bounds how long a Produce waits for an engine to come back, and heldMost the bytes of all that do.
-	mostHeld = 15 * time.Second
-	heldMost = 64 << 20
+	// mostHeld bounds how long a Produce waits for an engine to come back, heldMost the bytes of all that do, and heldParts the parts of
+	// each, which take memory though they may have no bytes.
+	mostHeld  = 15 * time.Second
+	heldMost  = 64 << 20
+	heldParts = 1000
 	// tryAfter is the least time between two attempts: that an engine is gone is noticed a moment later than its links are.
 	tryAfter = 50 * time.Millisecond
 )
@@ -138,7 +139,7 @@ func (q *call) recallCoordinators(req *kmsg.FindCoordinatorRequest) kmsg.Respons
 func (q *call) hold(req *kmsg.ProduceRequest, sent bool, code *kerr.Error) {
 	left := time.Until(q.received.Add(min(time.Duration(req.TimeoutMillis)*time.Millisecond/2, mostHeld)))
 	again, held, size := q.again, &q.server.held, int64(len(q.body))
-	if again == nil || left <= tryAfter || q.server.o.Engine.Kafka() || sent && !idempotent(req) {
+	if again == nil || left <= tryAfter || q.server.o.Engine.Kafka() || sent && !idempotent(req) || produceParts(req) > heldParts {
 		q.giveUp(req, code)
 		return
 	}
@@ -161,28 +162,13 @@ func (q *call) hold(req *kmsg.ProduceRequest, sent bool, code *kerr.Error) {
 	})
 }
 
-// giveUp answers a Produce, and ends its connection: what its client has sent behind it would be written without it, and refused for
-// the gap.
-func (q *call) giveUp(req *kmsg.ProduceRequest, code *kerr.Error) {
-	if !q.closing {
-		q.closing, q.closeAfter = true, network.ReasonEngineUnavailable
-		q.session.closing.Store(true)
-	}
-	q.refuse(req, code, "")
-}
-
-// idempotent tells whether each batch of a request is known when it is sent again.
-func idempotent(req *kmsg.ProduceRequest) bool {
-	const producerAt, producerEnd = 43, 51
+// produceParts counts the topics and partitions of a request.
+func produceParts(req *kmsg.ProduceRequest) int {
+	n := len(req.Topics)
 	for i := range req.Topics {
-		for j := range req.Topics[i].Partitions {
-			b := req.Topics[i].Partitions[j].Records
-			if len(b) < producerEnd || int64(binary.BigEndian.Uint64(b[producerAt:])) < 0 {
-				return false
-			}
-		}
+		n += len(req.Topics[i].Partitions)
 	}
-	return true
+	return n
 }
 
 // later runs next once the engine is back, or a client has waited for what does not come.

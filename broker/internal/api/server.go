@@ -184,6 +184,7 @@ type session struct {
 	unmappable string        // the certificate's subject, where no mapping rule fits it
 	// shares are the share sessions of this connection, by shareKey.
 	shares map[string]*shareSession
+	gaps   *gaps // nil where there are none; touched by the request in flight alone
 
 	reauthenticating atomic.Bool // between a second SaslHandshake and its end
 	closing          atomic.Bool // the last answer is on its way or held back

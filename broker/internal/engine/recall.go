@@ -108,6 +108,9 @@ func (e *Engine) RecallCoordinator(kind int8, key string) int32 {
 	at, known := seen.names[coordinating(kind)]
 	if !known {
 		nodes := e.remote.last.Load().nodes
+		if len(nodes) == 0 {
+			return -1
+		}
 		return nodes[hash%len(nodes)]
 	}
 	partitions := seen.topics[at].Partitions
