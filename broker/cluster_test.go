@@ -434,15 +434,7 @@ func TestAFencedBrokerTakesNoNewClientsUntilItHasCaughtUp(t *testing.T) {
 	served := dial(t, b.Addr("PLAINTEXT"))
 	ask[*kmsg.ApiVersionsResponse](served, versionsRequest(3))
 	stopLog()
-	answers := func(listener string) bool {
-		r := dial(t, b.Addr(listener))
-		defer r.close()
-		if _, err := r.conn.Write(framed(18, 0, false, nil)); err != nil {
-			return false
-		}
-		_, err := r.answer(false)
-		return err == nil
-	}
+	answers := func(listener string) bool { return letsIn(t, b, listener) }
 	until(t, "the broker to be fenced", func() bool { return !answers("PLAINTEXT") })
 	if !answers("INTERNAL") {
 		t.Error("the inter-broker listener takes nobody, want it open")

@@ -156,7 +156,6 @@ func (q *call) hold(req *kmsg.ProduceRequest, sent bool, code *kerr.Error) {
 				q.giveUp(req, code)
 				return
 			}
-			q.again = nil
 			again()
 		})
 	})

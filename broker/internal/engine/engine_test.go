@@ -256,6 +256,18 @@ func TestAClientMayAskAgainFromItsCallback(t *testing.T) {
 	}
 }
 
+// joinShares makes a client a member of a share group that subscribes to the topic shared.
+func joinShares(t *testing.T, c *Client) *kmsg.ShareGroupHeartbeatRequest {
+	t.Helper()
+	beat := kmsg.NewPtrShareGroupHeartbeatRequest()
+	beat.Version = 1
+	beat.GroupID, beat.MemberID, beat.SubscribedTopicNames = "s", "AAAAAAAAAAAAAAAAAAAAAQ", []string{"shared"}
+	if r := do(t, c, beat).(*kmsg.ShareGroupHeartbeatResponse); r.ErrorCode != 0 {
+		t.Fatalf("heartbeat = error %d", r.ErrorCode)
+	}
+	return beat
+}
+
 func TestAnOpenShareSessionKeepsItsLink(t *testing.T) {
 	t.Parallel()
 	e := openEngine(t, Options{NodeID: 1})
@@ -264,12 +276,7 @@ func TestAnOpenShareSessionKeepsItsLink(t *testing.T) {
 	c := e.Client(netip.AddrPort{}, "c")
 	defer c.Close()
 
-	beat := kmsg.NewPtrShareGroupHeartbeatRequest()
-	beat.Version = 1
-	beat.GroupID, beat.MemberID, beat.SubscribedTopicNames = "s", "AAAAAAAAAAAAAAAAAAAAAQ", []string{"shared"}
-	if r := do(t, c, beat).(*kmsg.ShareGroupHeartbeatResponse); r.ErrorCode != 0 {
-		t.Fatalf("heartbeat = error %d", r.ErrorCode)
-	}
+	beat := joinShares(t, c)
 	share := func(epoch int32) int16 {
 		req := kmsg.NewPtrShareFetchRequest()
 		req.Version = 1
@@ -320,12 +327,7 @@ func TestAPartitionOfAShareFetchHasNoNullRecords(t *testing.T) {
 	createTopic(t, e, "shared", 1)
 	c := e.Client(netip.AddrPort{}, "c")
 	defer c.Close()
-	beat := kmsg.NewPtrShareGroupHeartbeatRequest()
-	beat.Version = 1
-	beat.GroupID, beat.MemberID, beat.SubscribedTopicNames = "s", "AAAAAAAAAAAAAAAAAAAAAQ", []string{"shared"}
-	if r := do(t, c, beat).(*kmsg.ShareGroupHeartbeatResponse); r.ErrorCode != 0 {
-		t.Fatalf("heartbeat = error %d", r.ErrorCode)
-	}
+	beat := joinShares(t, c)
 	req := kmsg.NewPtrShareFetchRequest()
 	req.Version, req.GroupID, req.MemberID, req.MaxBytes, req.MaxRecords = 1, &beat.GroupID, &beat.MemberID, 1<<20, 100
 	req.Topics = []kmsg.ShareFetchRequestTopic{{TopicID: [16]byte{1}, Partitions: []kmsg.ShareFetchRequestTopicPartition{{}}}}

@@ -364,7 +364,7 @@ func (p *remotePlane) lost(err error) {
 func (p *remotePlane) find() (*remoteConn, error) {
 	addresses := p.o.Seeds
 	if last := p.last.Load(); last != nil {
-		addresses = slices.Concat([]string{last.address}, addresses, last.others)
+		addresses = distinct(slices.Concat([]string{last.address}, addresses, last.others), same)
 	}
 	var errs []error
 	for _, address := range addresses {
